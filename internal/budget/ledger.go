@@ -1,0 +1,144 @@
+package budget
+
+import (
+	"context"
+	"time"
+)
+
+// Ledger is the seam of account 1: sqlledger and jsonledger implement it and
+// ledgertest holds them to it. Every method is one transaction and safe for
+// concurrent use. A method that returns an error has changed nothing, except
+// where ErrUnavailable leaves it open; every method may be repeated.
+type Ledger interface {
+	Reservations
+	Outbox
+	Bindings
+	Quotas
+	Access
+	Auditing
+	Close() error
+}
+
+// Reservations moves requests through their states.
+type Reservations interface {
+	// Submit stores a waiting reservation, or, if the same payload is already
+	// there in whatever state, counts the submit and returns it as it is.
+	// Errors: *ConflictError, *ModelInUseError, *UnknownPoolError.
+	// An unknown tenant is created with cap 0.
+	Submit(ctx context.Context, s Submission) (Reservation, error)
+	// Get returns ErrNotFound for an id that is not this tenant's.
+	Get(ctx context.Context, ref Ref) (Reservation, error)
+	// List returns reservations in arrival order.
+	List(ctx context.Context, f Filter) ([]Reservation, error)
+	// Admit takes at most limit (0: all) waiting requests in the published
+	// order (see Queue) as far as quotas and pools allow. Each admission
+	// takes the slots, journals them and writes the apply intent at once (INV5).
+	Admit(ctx context.Context, limit int) ([]Reservation, error)
+	// Expire ends requests that waited past their expiry.
+	Expire(ctx context.Context) ([]Reservation, error)
+	// Standing explains why a waiting request waits; ErrNotFound, or ErrFinal
+	// if it does not wait.
+	Standing(ctx context.Context, ref Ref) (Standing, error)
+	// RequestRelease ends a waiting request at once; for a reserved one it
+	// records the wish and writes the delete intent. Idempotent in every state.
+	RequestRelease(ctx context.Context, ref Ref) (Reservation, error)
+	// Credit moves reserved → released and gives the slots back, once. The
+	// caller has seen that the object and its last Pod or process are gone.
+	// ErrNotReleasable unless a release was requested, its delete intent was
+	// delivered and no apply intent of it is leased; crediting a released
+	// one changes nothing and succeeds. force (an admin's decision, audited
+	// by the caller) needs only the release request.
+	Credit(ctx context.Context, ref Ref, force bool) (Reservation, error)
+	// SetNode records where a reservation was placed, for people.
+	SetNode(ctx context.Context, ref Ref, node string) error
+	// Journal returns the debits and credits of one reservation, oldest first.
+	Journal(ctx context.Context, ref Ref) ([]Entry, error)
+}
+
+// Filter selects reservations; zero fields select everything.
+type Filter struct {
+	Tenant         string
+	State          State
+	Model          string // model name
+	AfterSeq       int64  // strictly after this arrival number
+	Limit          int    // 0: no limit
+	ReleasePending bool   // reserved, with a release requested
+}
+
+// Outbox hands intents to relays under leases judged by the ledger's clock.
+type Outbox interface {
+	// Claim leases up to n due rows to owner. Rows of one reservation are
+	// handed out one at a time and in order; a delete supersedes (marks
+	// delivered, with LastError "superseded") older undelivered applies that
+	// are not leased, and waits for one that is.
+	Claim(ctx context.Context, owner string, n int, lease time.Duration) ([]Intent, error)
+	// Delivered marks an apply delivered and binds its object in one
+	// transaction. ErrReleaseRequested: a release came first, the intent is
+	// marked superseded, nothing is bound and the caller deletes the object by
+	// UID. *BoundElsewhereError (INV3). ErrLeaseLost if owner no longer
+	// holds it; repeating a delivered apply with the same UID succeeds.
+	Delivered(ctx context.Context, in Intent, obj Object) error
+	// DeleteDelivered marks a delete as accepted by the target.
+	DeleteDelivered(ctx context.Context, in Intent) error
+	// Defer gives the row back after a failure, to be tried again after wait.
+	Defer(ctx context.Context, in Intent, cause string, wait time.Duration) error
+	// Intents returns all outbox rows of one reservation, oldest first.
+	Intents(ctx context.Context, ref Ref) ([]Intent, error)
+}
+
+// Bindings records what became of the delivered object.
+type Bindings interface {
+	// Binding returns ErrNotFound while nothing is bound.
+	Binding(ctx context.Context, ref Ref) (Binding, error)
+	// MarkReady records the first readiness of the bound UID; other UIDs are ignored.
+	MarkReady(ctx context.Context, ref Ref, uid string) error
+	// MarkGone records that the object and its last process are gone.
+	MarkGone(ctx context.Context, ref Ref, uid string) error
+}
+
+// Quotas are the two caps.
+type Quotas interface {
+	Tenants(ctx context.Context) ([]Tenant, error)
+	Tenant(ctx context.Context, name string) (Tenant, error)
+	SetQuota(ctx context.Context, tenant string, limit int64) (Tenant, error)
+	SetEngines(ctx context.Context, tenant string, allow []string) (Tenant, error)
+	SetPools(ctx context.Context, tenant string, allow []string) (Tenant, error)
+	Pools(ctx context.Context) ([]Pool, error)
+	SetPool(ctx context.Context, pool string, limit int64) (Pool, error)
+}
+
+// Access holds keys, grants and sessions.
+type Access interface {
+	CreateKey(ctx context.Context, k APIKey) error
+	Keys(ctx context.Context) ([]APIKey, error)
+	// RevokeKey is idempotent; ErrNotFound for an unknown id.
+	RevokeKey(ctx context.Context, id string) error
+	// TouchKeys records the last use of keys, by id.
+	TouchKeys(ctx context.Context, used map[string]time.Time) error
+	Grants(ctx context.Context) ([]Grant, error)
+	PutGrant(ctx context.Context, g Grant) error
+	DeleteGrant(ctx context.Context, owner, model, grantee string) error
+	// OwnedNames returns every (owner, model name) ever submitted: a name once
+	// owned never resolves to a grant.
+	OwnedNames(ctx context.Context) (map[string][]string, error)
+	CreateSession(ctx context.Context, s Session) error
+	// Session returns ErrNotFound for an unknown or expired one.
+	Session(ctx context.Context, idHash [32]byte) (Session, error)
+	DeleteSession(ctx context.Context, idHash [32]byte) error
+}
+
+// Auditing checks the ledger against itself and remembers who changed what.
+type Auditing interface {
+	Verify(ctx context.Context) (Report, error)
+	AppendAudit(ctx context.Context, e AuditEntry) error
+	Audit(ctx context.Context, limit int) ([]AuditEntry, error)
+	// Identity returns the ledger's random incarnation and highest journal seq.
+	Identity(ctx context.Context) (incarnation string, journalSeq int64, err error)
+}
+
+// Change is a hint that something moved; whoever gets it reads again.
+type Change struct {
+	Topic    string // "request", "quota", "ledger"
+	Ref      Ref
+	Revision int64
+}

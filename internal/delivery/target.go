@@ -1,0 +1,135 @@
+// Package delivery is account 2: did the model really start? It relays the
+// ledger's intents to a target, and judges by the object's UID, its processes'
+// or Pods' identities and the engine's own health, never by the fact that
+// something was created.
+package delivery
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/modelspec"
+)
+
+// ErrNameTaken: an object of this name exists and is not ours; it was left
+// untouched and the slots are kept.
+var ErrNameTaken = errors.New("NameTaken")
+
+// Desired is the state that delivery wants for one reservation: the
+// ModelService, or the same record on one machine.
+type Desired struct {
+	Ref        budget.Ref
+	Ledger     string // incarnation of the ledger, stands on the object
+	Name       string // ObjectName(Ref)
+	Generation int64
+	Model      modelspec.Model
+	Funded     int // the target never runs more replicas
+}
+
+// Target is where models run. Implementations are safe for concurrent use and
+// every call may be repeated: a call that timed out may have taken effect.
+type Target interface {
+	// Apply creates or updates the object and returns its identity. It does
+	// not wait for replicas. ErrNameTaken if a foreign object has the name.
+	Apply(ctx context.Context, d Desired) (budget.Object, error)
+	// Delete starts the deletion of ref's object; with uid set only if the
+	// object still has it. An object that is not there, or not ours, is no error.
+	Delete(ctx context.Context, ref budget.Ref, uid string) error
+	// Observe reports what is really there, also while it is going away.
+	Observe(ctx context.Context, ref budget.Ref) (Status, error)
+	// List observes every object of ours.
+	List(ctx context.Context) ([]Status, error)
+}
+
+// Phase of a replica.
+type Phase string
+
+// The phases in the order of a replica's life.
+const (
+	PhasePending     Phase = "Pending"  // no card yet
+	PhaseStarting    Phase = "Starting" // process or Pod is being started
+	PhaseLoading     Phase = "Loading"  // it runs, its health check does not answer yet
+	PhaseReady       Phase = "Ready"
+	PhaseBackoff     Phase = "Backoff" // it failed and will be started again
+	PhaseTerminating Phase = "Terminating"
+)
+
+// Reason why a model is not (or is) ready: a closed list.
+type Reason string
+
+// The reasons.
+const (
+	WaitingForNode           Reason = "WaitingForNode"
+	NoFragmentFits           Reason = "NoFragmentFits"
+	ImagePullFailed          Reason = "ImagePullFailed"
+	ModelLoadFailed          Reason = "ModelLoadFailed"
+	CrashLooping             Reason = "CrashLooping"
+	ProgressDeadlineExceeded Reason = "ProgressDeadlineExceeded"
+	NotOwned                 Reason = "NotOwned"
+	ScaledToZero             Reason = "ScaledToZero"
+	Draining                 Reason = "Draining"
+	BudgetBlocked            Reason = "BudgetBlocked"
+	Available                Reason = "Available"
+	Loading                  Reason = "Loading" // running, not answering yet
+	NameTaken                Reason = "NameTaken"
+	Undelivered              Reason = "Undelivered"    // the outbox row is still to be delivered
+	ReleaseBlocked           Reason = "ReleaseBlocked" // a replica does not go away
+)
+
+// Status is what a target saw of one object. Exists is false once the object
+// and every replica that carried its UID are gone.
+type Status struct {
+	Ref         budget.Ref
+	Object      budget.Object
+	Exists      bool
+	Generation  int64 // the generation that the replicas run
+	Wanted      int
+	Ready       int
+	Reason      Reason
+	Message     string // with figures
+	Replicas    []Replica
+	LastFailure *Failure
+	CreatedAt   time.Time
+	DeletingAt  time.Time // zero unless it is going away
+	ObservedAt  time.Time
+}
+
+// Replica is one running copy, or one that should run.
+type Replica struct {
+	Name      string
+	UID       string // new for every started process or Pod
+	Phase     Phase
+	Reason    Reason
+	Message   string
+	Node      string
+	Cards     []Card
+	PID       int    // on one machine
+	Address   string // host:port of its endpoint, once known
+	Upstream  string // the model name that the engine serves
+	Engine    string // engine identity as the engine reports it
+	Restarts  int
+	PlacedAt  time.Time
+	StartedAt time.Time
+	ReadyAt   time.Time
+}
+
+// Card is a card of a replica, with what it had free at the decision.
+type Card struct {
+	UUID      string
+	Index     int
+	Model     string
+	Simulated bool
+	MiB       int64 // taken by this replica
+	FreeMiB   int64 // free at the decision, before it was taken
+}
+
+// Failure is the last failure of a replica.
+type Failure struct {
+	Reason   Reason
+	Message  string // last lines of the engine's output
+	Replica  string
+	At       time.Time
+	ExitCode int // -1 where a signal ended it
+}
