@@ -51,7 +51,8 @@ type UnknownPoolError struct{ Pool string }
 
 func (e *UnknownPoolError) Error() string { return fmt.Sprintf("pool %q does not exist", e.Pool) }
 
-// BoundElsewhereError: the reservation is already bound to another UID (INV3).
+// BoundElsewhereError: Ref is already bound to another UID, or it is the
+// other reservation that has Got's UID or name (INV3).
 type BoundElsewhereError struct {
 	Ref  Ref
 	Have Object
@@ -59,5 +60,8 @@ type BoundElsewhereError struct {
 }
 
 func (e *BoundElsewhereError) Error() string {
+	if e.Have.UID == e.Got.UID {
+		return fmt.Sprintf("object %s (uid %s) is bound to request %s/%s; it cannot also belong to another request", e.Have.Name, e.Have.UID, e.Ref.Tenant, e.Ref.ID)
+	}
 	return fmt.Sprintf("request %s/%s is bound to %s (uid %s); it cannot also be bound to uid %s", e.Ref.Tenant, e.Ref.ID, e.Have.Name, e.Have.UID, e.Got.UID)
 }

@@ -39,6 +39,9 @@ type Reservations interface {
 	// Standing explains why a waiting request waits; ErrNotFound, or ErrFinal
 	// if it does not wait.
 	Standing(ctx context.Context, ref Ref) (Standing, error)
+	// Standings explains many at once, from one snapshot; refs that do not
+	// wait are left out.
+	Standings(ctx context.Context, refs []Ref) (map[Ref]Standing, error)
 	// RequestRelease ends a waiting request at once; for a reserved one it
 	// records the wish and writes the delete intent. Idempotent in every state.
 	RequestRelease(ctx context.Context, ref Ref) (Reservation, error)

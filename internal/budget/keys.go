@@ -1,0 +1,64 @@
+package budget
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Sizes of a key's random parts. The id is public and only has to be unique;
+// the secret carries 256 bits.
+const (
+	keyIDBytes     = 10
+	keySecretBytes = 32
+	keyPrefix      = "mdk_"
+)
+
+var (
+	keyEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+	keyPattern  = regexp.MustCompile(`^mdk_([A-Za-z0-9-]{1,64})_([A-Za-z0-9-]{16,128})$`)
+)
+
+// MintKey makes a new credential: the text mdk_<id>_<secret>, which is shown
+// once, and what the ledger keeps of it. A zero ttl never expires.
+func MintKey(role Role, tenant string, now time.Time, ttl time.Duration) (text string, k APIKey) {
+	id, secret := make([]byte, keyIDBytes), make([]byte, keySecretBytes)
+	// crypto/rand.Read never fails: it ends the process instead.
+	_, _ = rand.Read(id)
+	_, _ = rand.Read(secret)
+	k = APIKey{ID: keyEncoding.EncodeToString(id), Tenant: tenant, Role: role, CreatedAt: now}
+	if ttl > 0 {
+		k.ExpiresAt = now.Add(ttl)
+	}
+	plain := keyEncoding.EncodeToString(secret)
+	k.SecretHash = sha256.Sum256([]byte(plain))
+	return keyPrefix + k.ID + "_" + plain, k
+}
+
+// ParseKey splits the text of a key into its id and the hash of its secret;
+// false if it is no key at all.
+func ParseKey(text string) (id string, secretHash [32]byte, ok bool) {
+	m := keyPattern.FindStringSubmatch(text)
+	if m == nil {
+		return "", secretHash, false
+	}
+	return m[1], sha256.Sum256([]byte(m[2])), true
+}
+
+// Matches compares a secret's hash with the stored one in constant time. The
+// caller still asks Live.
+func (k APIKey) Matches(secretHash [32]byte) bool {
+	return subtle.ConstantTimeCompare(k.SecretHash[:], secretHash[:]) == 1
+}
+
+// MaskKey shows a key's id without its secret, for logs and messages.
+func MaskKey(text string) string {
+	if id, _, ok := ParseKey(text); ok {
+		return keyPrefix + id + "_…"
+	}
+	return strings.Repeat("•", 8)
+}
