@@ -1,0 +1,122 @@
+package placement
+
+import (
+	"math"
+	"testing"
+)
+
+func node(name string, sizes ...int64) Node {
+	n := Node{Name: name}
+	for i, s := range sizes {
+		n.Cards = append(n.Cards, Card{UUID: name + "-" + string(rune('a'+i)), TotalMiB: s, Healthy: true})
+	}
+	return n
+}
+
+func place(t *testing.T, nodes []Node, allocations []Allocation, r Request) Decision {
+	t.Helper()
+	d, err := Place(nodes, allocations, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// C054: free memory on two cards is not free memory on one.
+func TestTwoFragmentsAreNotOne(t *testing.T) {
+	t.Parallel()
+	nodes := []Node{node("gpu", 16000, 16000)}
+	held := []Allocation{{"p1", "gpu-a", 10000}, {"p2", "gpu-b", 10000}}
+
+	d := place(t, nodes, held, Request{MiB: 12000, Cards: 1})
+	want := "largest fragment 6000 MiB < 12000 MiB on node gpu (2 cards, 12000 MiB free in total)"
+	if d.Fits() || d.Reason != want {
+		t.Fatalf("12000 MiB: got %+v, want reason %q", d, want)
+	}
+	d = place(t, nodes, held, Request{MiB: 6000, Cards: 1})
+	if !d.Fits() || d.Cards[0] != (Chosen{"gpu-a", 6000}) {
+		t.Fatalf("6000 MiB: got %+v", d)
+	}
+	d = place(t, nodes, held, Request{MiB: 6000, Cards: 2})
+	if len(d.Cards) != 2 {
+		t.Fatalf("two cards were asked for: got %+v", d)
+	}
+}
+
+func TestBestFitKeepsWholeCardsWhole(t *testing.T) {
+	t.Parallel()
+	nodes := []Node{node("gpu", 40000, 40000, 24000)}
+	held := []Allocation{{"p", "gpu-b", 30000}}
+	d := place(t, nodes, held, Request{MiB: 8000, Cards: 1})
+	if d.Cards[0].UUID != "gpu-b" || d.Cards[0].FreeMiB != 10000 {
+		t.Fatalf("the tightest fragment is on gpu-b: got %+v", d)
+	}
+}
+
+func TestSeveralCardsAllOrNone(t *testing.T) {
+	t.Parallel()
+	nodes := []Node{node("x", 10000, 2000), node("y", 9000, 1000)}
+	d := place(t, nodes, nil, Request{MiB: 8000, Cards: 2})
+	want := "1 card with a fragment of 8000 MiB; 2 are needed on node x (2 cards, 12000 MiB free in total), largest fragment 10000 MiB"
+	if d.Fits() || d.Reason != want {
+		t.Fatalf("got %+v, want reason %q", d, want)
+	}
+}
+
+func TestUnhealthyCardsHoldNothing(t *testing.T) {
+	t.Parallel()
+	n := node("gpu", 8000, 8000)
+	n.Cards[0].Healthy = false
+	d := place(t, []Node{n}, nil, Request{MiB: 4000, Cards: 1})
+	if d.Cards[0].UUID != "gpu-b" {
+		t.Fatalf("got %+v", d)
+	}
+	n.Cards[1].Healthy = false
+	d = place(t, []Node{n}, nil, Request{MiB: 4000, Cards: 1})
+	if want := "largest fragment 0 MiB < 4000 MiB on node gpu (0 cards, 0 MiB free in total, 2 more unhealthy)"; d.Reason != want {
+		t.Fatalf("got %q, want %q", d.Reason, want)
+	}
+	d = place(t, nil, nil, Request{MiB: 4000, Cards: 1})
+	if want := "there is no card: 4000 MiB on 1 card cannot be placed"; d.Reason != want {
+		t.Fatalf("got %q, want %q", d.Reason, want)
+	}
+}
+
+func TestReserveAndUnaccounted(t *testing.T) {
+	t.Parallel()
+	for total, want := range map[int64]int64{24576: 738, 4096: 256, 81920: 2458, 1: 256} {
+		if got := DefaultReserve().Of(total); got != want {
+			t.Errorf("reserve of %d MiB is %d, want %d", total, got, want)
+		}
+	}
+	n := Node{Name: "n", Cards: []Card{{UUID: "c", TotalMiB: 10000, ReservedMiB: 300, UnaccountedMiB: 700, Healthy: true}}}
+	free, err := Free([]Node{n}, []Allocation{{"o", "c", 4000}})
+	if err != nil || free["c"] != 5000 {
+		t.Fatalf("free %d MiB (%v), want 5000", free["c"], err)
+	}
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	t.Parallel()
+	good := []Node{node("n", 1000)}
+	for name, r := range map[string]Request{
+		"zero": {MiB: 0, Cards: 1}, "negative": {MiB: -5, Cards: 1}, "no card": {MiB: 5},
+		"overflow": {MiB: math.MaxInt64, Cards: 1},
+	} {
+		if d, err := Place(good, nil, r); err == nil {
+			t.Errorf("%s: placed as %+v", name, d)
+		}
+	}
+	for name, nodes := range map[string][]Node{
+		"twice":    {node("n", 1000), node("n", 1000)},
+		"negative": {node("n", -1)},
+		"overflow": {node("n", math.MaxInt64)},
+	} {
+		if free, err := Free(nodes, nil); err == nil {
+			t.Errorf("%s: free is %v", name, free)
+		}
+	}
+	if free, err := Free(good, []Allocation{{"o", "n-a", -1000}}); err == nil {
+		t.Errorf("a negative allocation made %v free", free)
+	}
+}
