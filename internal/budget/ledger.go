@@ -114,6 +114,9 @@ type Quotas interface {
 type Access interface {
 	CreateKey(ctx context.Context, k APIKey) error
 	Keys(ctx context.Context) ([]APIKey, error)
+	// Key returns ErrNotFound for an unknown id; a revoked or expired key is
+	// returned, the caller judges it by APIKey.Live.
+	Key(ctx context.Context, id string) (APIKey, error)
 	// RevokeKey is idempotent; ErrNotFound for an unknown id.
 	RevokeKey(ctx context.Context, id string) error
 	// TouchKeys records the last use of keys, by id.

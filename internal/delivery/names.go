@@ -36,3 +36,8 @@ func slugOf(id string) string {
 	}
 	return strings.Trim(b.String(), "-")
 }
+
+// IsNameTaken recognises ErrNameTaken in an outbox row's stored last error.
+func IsNameTaken(lastError string) bool {
+	return strings.Contains(lastError, string(NameTaken))
+}

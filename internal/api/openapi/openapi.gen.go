@@ -447,7 +447,7 @@ type Card struct {
 	Healthy            bool          `json:"healthy"`
 	Index              int           `json:"index"`
 	Isolation          CardIsolation `json:"isolation"`
-	MeasuredAgeSeconds *float32      `json:"measuredAgeSeconds,omitempty"`
+	MeasuredAgeSeconds *float64      `json:"measuredAgeSeconds,omitempty"`
 	MeasuredMiB        *int64        `json:"measuredMiB,omitempty"`
 	Model              string        `json:"model"`
 	ReservedMiB        int64         `json:"reservedMiB"`
@@ -928,7 +928,7 @@ type Trace struct {
 	Owner         *string      `json:"owner,omitempty"`
 	Path          string       `json:"path"`
 	PromptTokens  *int64       `json:"promptTokens,omitempty"`
-	QueuedSeconds *float32     `json:"queuedSeconds,omitempty"`
+	QueuedSeconds *float64     `json:"queuedSeconds,omitempty"`
 
 	// ReceivedAt RFC 3339 in UTC with six digits of the second's fraction
 	ReceivedAt  Time    `json:"receivedAt"`

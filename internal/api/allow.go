@@ -1,0 +1,55 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/modelspec"
+)
+
+// Entries of a tenant's engine allow list beside engine names and source
+// prefixes such as "file:///models/".
+const (
+	allowEverything = "*"
+	allowEnv        = "env"
+	allowArgs       = "args"
+)
+
+// checkAllowed refuses what would run code or read files that an admin has
+// not allowed this tenant: every engine but the simulated one, environment
+// variables, arguments outside the preset's list, and sources by prefix.
+func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string) error {
+	has := func(entry string) bool {
+		return slices.Contains(t.Engines, allowEverything) || slices.Contains(t.Engines, entry)
+	}
+	switch {
+	case m.Engine != modelspec.EngineSimulated && !has(string(m.Engine)):
+		return notAllowed("model.engine", t, "engine "+string(m.Engine), string(m.Engine))
+	case len(m.Env) > 0 && !has(allowEnv):
+		return notAllowed("model.env", t, "environment variables", allowEnv)
+	case len(argsOutside) > 0 && !has(allowArgs):
+		return notAllowed("model.args", t, "argument "+argsOutside[0]+", which is outside the preset's list", allowArgs)
+	case strings.Contains(m.Source, "://") && !has(m.Source) && !slices.ContainsFunc(t.Engines, func(e string) bool {
+		return strings.Contains(e, "://") && strings.HasPrefix(m.Source, e) && !strings.Contains(m.Source, "..")
+	}):
+		return notAllowed("model.source", t, "source "+m.Source, m.Source[:strings.Index(m.Source, "://")+3])
+	}
+	return nil
+}
+
+func notAllowed(field string, t budget.Tenant, what, entry string) error {
+	return &problem{http.StatusForbidden, "engine_not_allowed",
+		"tenant " + t.Name + " may not use " + what + "; an admin can allow it with PUT /tenants/" + t.Name + `/engines {"allow":["` + entry + `"]}`, field}
+}
+
+// checkPool refuses a pool that was not given to the tenant; "default" is
+// given to all.
+func checkPool(t budget.Tenant, pool string) error {
+	if pool == budget.DefaultPool || slices.Contains(t.Pools, pool) || slices.Contains(t.Pools, allowEverything) {
+		return nil
+	}
+	return &problem{http.StatusForbidden, "pool_not_allowed",
+		"tenant " + t.Name + " was not given pool " + pool + "; an admin can give it with PUT /tenants/" + t.Name + `/pools {"allow":["` + pool + `"]}`, "pool"}
+}

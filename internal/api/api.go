@@ -1,0 +1,123 @@
+// Package api is the management API (Gin): it turns HTTP into calls on the
+// three accounts and their answers into the shapes of api/openapi.yaml. It
+// decides nothing itself beyond who may ask.
+package api
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/evidence"
+	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/traffic"
+)
+
+// MaxBody bounds every request body.
+const MaxBody = 64 << 10
+
+// Target is what the API shows of delivery.
+type Target interface {
+	Observe(ctx context.Context, ref budget.Ref) (delivery.Status, error)
+	// Logs returns the engine's output; with follow it ends with ctx.
+	Logs(ctx context.Context, ref budget.Ref, replica string, tail int, follow bool) (io.ReadCloser, error)
+}
+
+// Fleet shows the nodes with every allocation named.
+type Fleet interface {
+	Nodes(ctx context.Context) ([]openapi.Node, error)
+}
+
+// Load is what the API shows of traffic.
+type Load interface {
+	Endpoints(ref budget.Ref) []traffic.Endpoint
+	InFlight(endpointUID string) int
+	Queue(ref budget.Ref) int
+}
+
+// Stepper runs one round of a loop that stands still under --manual.
+type Stepper interface {
+	Step(ctx context.Context, what string, count int, crashBefore string) ([]openapi.StepDone, error)
+}
+
+// Config is everything the API needs; Stepper is nil unless --manual.
+type Config struct {
+	Ledger      budget.Ledger
+	Evidence    evidence.Store
+	Target      Target
+	Fleet       Fleet
+	Load        Load
+	Stepper     Stepper
+	Diagnostics func(ctx context.Context) []openapi.DiagnosticPart
+	// ArgsOutside names a model's arguments that its engine preset does not
+	// allow by itself.
+	ArgsOutside func(m modelspec.Model) []string
+	Hub         *Hub
+	Clock       func() time.Time
+	Logger      *slog.Logger
+}
+
+// Server answers the management API.
+type Server struct {
+	Config
+	log       *slog.Logger
+	collector evidence.Collector
+	engine    *gin.Engine
+}
+
+// New builds the server; Handler serves it.
+func New(cfg Config) *Server {
+	s := &Server{Config: cfg, log: cfg.Logger}
+	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock}
+	s.engine = s.routes()
+	return s
+}
+
+// Handler serves every path of the management API and answers all others 404.
+func (s *Server) Handler() http.Handler { return s.engine }
+
+func (s *Server) routes() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.HandleMethodNotAllowed = true
+	e.RedirectTrailingSlash = false
+	e.ContextWithFallback = true
+	e.Use(s.recoverPanics, s.limitBody)
+	e.NoRoute(func(c *gin.Context) { s.fail(c, notFound("no such path: %s", c.Request.URL.Path)) })
+	e.NoMethod(func(c *gin.Context) {
+		s.fail(c, &problem{http.StatusMethodNotAllowed, codeMethod, c.Request.Method + " is not allowed on " + c.Request.URL.Path + "; see the Allow header", ""})
+	})
+	openapi.RegisterHandlersWithOptions(e, handlers{s}, openapi.GinServerOptions{
+		Middlewares: []openapi.MiddlewareFunc{s.authenticate},
+		ErrorHandler: func(c *gin.Context, err error, status int) {
+			s.fail(c, &problem{status, codeInvalid, err.Error(), ""})
+		},
+	})
+	return e
+}
+
+// limitBody refuses a body that says it is too large before reading it, and
+// cuts one that only turns out to be.
+func (s *Server) limitBody(c *gin.Context) {
+	if c.Request.ContentLength > MaxBody {
+		c.Header("Connection", "close")
+		s.fail(c, &http.MaxBytesError{Limit: MaxBody})
+		return
+	}
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, MaxBody)
+	c.Next()
+}
+
+// handlers implements the generated interface; a type of its own keeps
+// Server's exported methods to what callers need.
+type handlers struct{ *Server }
+
+func stack() string { return string(debug.Stack()) }

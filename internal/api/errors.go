@@ -1,0 +1,134 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/strictjson"
+)
+
+// Codes of errors, for programs.
+const (
+	codeInvalid        = "invalid_request"
+	codeUnauthorised   = "unauthorised"
+	codeForbidden      = "forbidden"
+	codeNotFound       = "not_found"
+	codeMethod         = "method_not_allowed"
+	codeConflict       = "conflict"
+	codeModelInUse     = "model_in_use"
+	codeTooLarge       = "body_too_large"
+	codeNotImplemented = "not_implemented"
+	codeUnavailable    = "unavailable"
+	codeInternal       = "internal"
+)
+
+// problem is an error with its HTTP face.
+type problem struct {
+	status  int
+	code    string
+	message string
+	field   string
+}
+
+func (p *problem) Error() string { return p.message }
+
+func invalid(field, format string, args ...any) *problem {
+	return &problem{http.StatusBadRequest, codeInvalid, fmt.Sprintf(format, args...), field}
+}
+
+func forbidden(format string, args ...any) *problem {
+	return &problem{http.StatusForbidden, codeForbidden, fmt.Sprintf(format, args...), ""}
+}
+
+func notFound(format string, args ...any) *problem {
+	return &problem{http.StatusNotFound, codeNotFound, fmt.Sprintf(format, args...), ""}
+}
+
+func notBuilt(field, what string) *problem {
+	return &problem{http.StatusNotImplemented, codeNotImplemented, what + " is not built yet in this version of ModelDock; leave it out", field}
+}
+
+// fail answers err in the one error shape.
+func (s *Server) fail(c *gin.Context, err error) {
+	p := s.problemOf(c, err)
+	if p.status == http.StatusServiceUnavailable || p.status == http.StatusTooManyRequests {
+		c.Header("Retry-After", "1")
+	}
+	body := openapi.Error{Error: openapi.ErrorBody{Code: p.code, Message: p.message}}
+	if p.field != "" {
+		body.Error.Field = &p.field
+	}
+	c.AbortWithStatusJSON(p.status, body)
+}
+
+func (s *Server) problemOf(c *gin.Context, err error) *problem {
+	var (
+		p        *problem
+		field    *modelspec.FieldError
+		strict   *strictjson.Error
+		conflict *budget.ConflictError
+		inUse    *budget.ModelInUseError
+		pool     *budget.UnknownPoolError
+		size     *http.MaxBytesError
+	)
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &field):
+		return &problem{http.StatusBadRequest, codeInvalid, field.Message, field.Field}
+	case errors.As(err, &strict):
+		return &problem{http.StatusBadRequest, codeInvalid, strict.Message, strict.Field}
+	case errors.As(err, &conflict):
+		return &problem{http.StatusConflict, codeConflict, conflict.Error(), conflict.Field}
+	case errors.As(err, &inUse):
+		return &problem{http.StatusConflict, codeModelInUse, inUse.Error(), "model.name"}
+	case errors.As(err, &pool):
+		return &problem{http.StatusBadRequest, codeInvalid, pool.Error(), "pool"}
+	case errors.As(err, &size):
+		return &problem{http.StatusRequestEntityTooLarge, codeTooLarge, fmt.Sprintf("the body is larger than %d bytes", size.Limit), ""}
+	case errors.Is(err, budget.ErrNotFound):
+		return notFound("no such %s", subjectOf(c))
+	case errors.Is(err, budget.ErrFinal), errors.Is(err, budget.ErrNotReleasable):
+		return &problem{http.StatusConflict, codeConflict, err.Error(), ""}
+	case errors.Is(err, budget.ErrUnavailable):
+		s.log.Error("ledger unavailable", "method", c.Request.Method, "path", c.FullPath(), "error", err)
+		return &problem{http.StatusServiceUnavailable, codeUnavailable, "the ledger cannot answer right now; the same request may be sent again safely", ""}
+	default:
+		s.log.Error("request failed", "method", c.Request.Method, "path", c.FullPath(), "error", err)
+		return &problem{http.StatusInternalServerError, codeInternal, "an internal error occurred; the log of the controller has the details", ""}
+	}
+}
+
+// subjectOf names what a path's id stands for, for "no such …".
+func subjectOf(c *gin.Context) string {
+	if id := c.Param("id"); id != "" {
+		return fmt.Sprintf("request %q", id)
+	}
+	for _, param := range []string{"requestId", "tenant", "pool", "keyId", "name"} {
+		if v := c.Param(param); v != "" {
+			return fmt.Sprintf("%s %q", map[string]string{"requestId": "trace", "tenant": "tenant", "pool": "pool", "keyId": "key", "name": "model"}[param], v)
+		}
+	}
+	return "resource"
+}
+
+// recoverPanics turns a panic into the one error shape.
+func (s *Server) recoverPanics(c *gin.Context) {
+	defer func() {
+		if r := recover(); r != nil {
+			if r == http.ErrAbortHandler {
+				panic(r)
+			}
+			s.log.Error("panic in a handler", "path", c.FullPath(), "panic", r, slog.Any("stack", stack()))
+			s.fail(c, &problem{http.StatusInternalServerError, codeInternal, "an internal error occurred; the log of the controller has the details", ""})
+		}
+	}()
+	c.Next()
+}

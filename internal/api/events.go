@@ -1,0 +1,149 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"modeldock.io/internal/api/openapi"
+)
+
+// Event is a hint that something moved: the client reads the record again.
+type Event struct {
+	Topic    string `json:"-"`
+	Tenant   string `json:"tenant"`
+	ID       string `json:"id"`
+	Revision int64  `json:"revision"`
+}
+
+// topics are the kinds of events.
+var topics = []string{"request", "model", "node", "quota", "ledger"}
+
+const (
+	keepAlive       = 15 * time.Second
+	subscriberQueue = 256
+	maxSubscribers  = 1024
+)
+
+// Hub hands events to the open streams. A stream that cannot keep up is told
+// to read everything again instead of holding the others back.
+type Hub struct {
+	mu     sync.Mutex
+	subs   map[chan Event]struct{}
+	closed chan struct{}
+	once   sync.Once
+}
+
+// NewHub returns a hub without subscribers.
+func NewHub() *Hub { return &Hub{subs: map[chan Event]struct{}{}, closed: make(chan struct{})} }
+
+// Publish never blocks.
+func (h *Hub) Publish(e Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ch := range h.subs {
+		select {
+		case ch <- e:
+		default: // full: the subscriber sees the closed channel and starts anew
+			delete(h.subs, ch)
+			close(ch)
+		}
+	}
+}
+
+// Close ends every stream, so that a server can shut down.
+func (h *Hub) Close() { h.once.Do(func() { close(h.closed) }) }
+
+func (h *Hub) subscribe() (chan Event, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.subs) >= maxSubscribers {
+		return nil, false
+	}
+	ch := make(chan Event, subscriberQueue)
+	h.subs[ch] = struct{}{}
+	return ch, true
+}
+
+func (h *Hub) unsubscribe(ch chan Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.subs, ch)
+}
+
+// StreamEvents serves hints until the client leaves.
+func (s handlers) StreamEvents(c *gin.Context, params openapi.StreamEventsParams) {
+	wanted, err := wantedTopics(value(params.Topics, ""))
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	ch, ok := s.Hub.subscribe()
+	if !ok {
+		s.fail(c, &problem{http.StatusServiceUnavailable, codeUnavailable, fmt.Sprintf("%d event streams are open already; try again later", maxSubscribers), ""})
+		return
+	}
+	defer func() { s.Hub.unsubscribe(ch) }()
+	c.Header("Content-Type", "text/event-stream")
+	c.Header("Cache-Control", "no-store")
+	c.Header("X-Accel-Buffering", "no")
+	c.Status(http.StatusOK)
+	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Time{})
+	s.stream(c, ch, wanted)
+}
+
+func (s *Server) stream(c *gin.Context, ch chan Event, wanted []string) {
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	send := func(format string, args ...any) bool {
+		_, err := fmt.Fprintf(io.Writer(c.Writer), format, args...)
+		c.Writer.Flush()
+		return err == nil
+	}
+	alive := send("event: reset\ndata: {}\n\n")
+	p := who(c)
+	for alive {
+		select {
+		case e, open := <-ch:
+			if !open {
+				return
+			}
+			if slices.Contains(wanted, e.Topic) && visible(p, e) {
+				data, _ := json.Marshal(e) // strings and integers only
+				alive = send("event: %s\ndata: %s\n\n", e.Topic, data)
+			}
+		case <-tick.C:
+			alive = send(": keep-alive\n\n")
+		case <-c.Request.Context().Done():
+			return
+		case <-s.Hub.closed:
+			return
+		}
+	}
+}
+
+// visible keeps other tenants' names and ids away from a tenant; hints about
+// shared things (nodes) carry neither.
+func visible(p Principal, e Event) bool {
+	return p.readsAll() || e.Tenant == p.Tenant || (e.Tenant == "" && e.ID == "")
+}
+
+func wantedTopics(list string) ([]string, error) {
+	if list == "" {
+		return topics, nil
+	}
+	wanted := strings.Split(list, ",")
+	for _, t := range wanted {
+		if !slices.Contains(topics, t) {
+			return nil, invalid("topics", "topics must be a comma-separated list of %s; got %q", strings.Join(topics, ", "), t)
+		}
+	}
+	return wanted, nil
+}

@@ -1,0 +1,47 @@
+package api
+
+import (
+	"github.com/gin-gonic/gin"
+
+	"modeldock.io/internal/api/openapi"
+)
+
+// The operations below have their place in the contract and are built by
+// later work; until then they answer 501 in the one error shape.
+
+// PatchRequest will change a live model.
+func (s handlers) PatchRequest(c *gin.Context, _ openapi.ID, _ openapi.PatchRequestParams) {
+	s.fail(c, notBuilt("", "changing a live request"))
+}
+
+// GetScaling will answer scaling decisions.
+func (s handlers) GetScaling(c *gin.Context, _ openapi.ID, _ openapi.GetScalingParams) {
+	s.fail(c, notBuilt("", "scaling"))
+}
+
+// PutLimits will set a tenant's limits.
+func (s handlers) PutLimits(c *gin.Context, _ openapi.TenantPath) {
+	if s.adminOnly(c) {
+		s.fail(c, notBuilt("", "limits"))
+	}
+}
+
+// FitNodes will answer where a model would fit.
+func (s handlers) FitNodes(c *gin.Context) { s.fail(c, notBuilt("", "the fit question")) }
+
+// ExportLedger will write the ledger out.
+func (s handlers) ExportLedger(c *gin.Context) {
+	if s.adminOnly(c) {
+		s.fail(c, notBuilt("", "the ledger export"))
+	}
+}
+
+// ImportLedger will read a ledger in.
+func (s handlers) ImportLedger(c *gin.Context) {
+	if s.adminOnly(c) {
+		s.fail(c, notBuilt("", "the ledger import"))
+	}
+}
+
+// Simulate will replay traces.
+func (s handlers) Simulate(c *gin.Context) { s.fail(c, notBuilt("", "the simulator")) }

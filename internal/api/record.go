@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/api/wiretime"
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery"
+)
+
+func wire(t time.Time) wiretime.Time { return wiretime.Time(t) }
+
+// record joins a reservation with why it waits, or with what its target shows.
+func (s *Server) record(ctx context.Context, r budget.Reservation) (openapi.Request, error) {
+	rec := openapi.Request{
+		Id: r.ID, Tenant: r.Tenant, Revision: r.Revision, Generation: r.Generation,
+		Cost: r.Cost, Held: r.Held, Priority: r.Priority, State: openapi.State(r.State),
+		Pool: r.Pool, Node: some(r.Node), Model: modelWire(r.Model), Submits: r.Submits,
+		CreatedAt: wire(r.CreatedAt), ReservedAt: wiretime.Pointer(r.ReservedAt),
+		ReleaseRequestedAt: wiretime.Pointer(r.ReleaseRequestedAt), ReleasedAt: wiretime.Pointer(r.ReleasedAt),
+		ExpiresAt: wire(r.ExpiresAt),
+	}
+	if r.State == budget.Waiting {
+		return s.withStanding(ctx, r, rec)
+	}
+	b, err := s.Ledger.Binding(ctx, r.Ref)
+	switch {
+	case err == nil:
+		rec.Object = &openapi.ObjectRef{Namespace: some(b.Namespace), Name: b.Name, Uid: b.UID}
+		rec.EverReady = b.EverReady
+	case !errors.Is(err, budget.ErrNotFound):
+		return rec, fmt.Errorf("read the binding: %w", err)
+	}
+	if r.State != budget.Reserved {
+		return rec, nil
+	}
+	if rec.Object == nil {
+		return rec, s.withOutbox(ctx, r, &rec)
+	}
+	s.withStatus(ctx, r, &rec)
+	return rec, nil
+}
+
+func (s *Server) withStanding(ctx context.Context, r budget.Reservation, rec openapi.Request) (openapi.Request, error) {
+	st, err := s.Ledger.Standing(ctx, r.Ref)
+	if errors.Is(err, budget.ErrFinal) { // it moved on between the two reads
+		if r, err = s.Ledger.Get(ctx, r.Ref); err != nil {
+			return rec, err
+		}
+		if r.State == budget.Waiting {
+			return rec, nil
+		}
+		return s.record(ctx, r)
+	}
+	if err != nil {
+		return rec, fmt.Errorf("read why the request waits: %w", err)
+	}
+	reason := string(st.Reason)
+	rec.Reason, rec.Message = &reason, &st.Message
+	rec.Standing = &openapi.Standing{
+		Need: st.Need, TenantUsed: st.TenantUsed, TenantCap: st.TenantCap,
+		PoolUsed: st.PoolUsed, PoolCap: st.PoolCap, Ahead: st.Ahead,
+	}
+	if st.Behind != nil && st.Behind.Tenant == r.Tenant {
+		rec.Standing.Behind = &st.Behind.ID
+	}
+	return rec, nil
+}
+
+// withOutbox explains a reservation that has not reached its target.
+func (s *Server) withOutbox(ctx context.Context, r budget.Reservation, rec *openapi.Request) error {
+	intents, err := s.Ledger.Intents(ctx, r.Ref)
+	if err != nil {
+		return fmt.Errorf("read the outbox: %w", err)
+	}
+	reason, message := string(delivery.Undelivered), "reserved; being delivered"
+	for _, in := range intents {
+		if in.DeliveredAt.IsZero() && in.LastError != "" {
+			message = fmt.Sprintf("delivery failed %d times and is tried again at %s: %s", in.Attempts, in.NextAttemptAt.UTC().Format(time.RFC3339), in.LastError)
+			if delivery.IsNameTaken(in.LastError) {
+				reason = string(delivery.NameTaken)
+			}
+		}
+	}
+	rec.Reason, rec.Message = &reason, &message
+	return nil
+}
+
+func (s *Server) withStatus(ctx context.Context, r budget.Reservation, rec *openapi.Request) {
+	st, err := s.Target.Observe(ctx, r.Ref)
+	if err != nil {
+		reason, message := "Unknown", "the target could not be read: "+err.Error()
+		rec.Reason, rec.Message = &reason, &message
+		return
+	}
+	reason, message := string(st.Reason), st.Message
+	if !r.ReleaseRequestedAt.IsZero() && st.Reason != delivery.ReleaseBlocked {
+		reason = string(delivery.Draining)
+		message = fmt.Sprintf("release requested; %d replicas are still there; the slots come back when they are gone", len(st.Replicas))
+	}
+	if reason != "" {
+		rec.Reason = &reason
+	}
+	if message != "" {
+		rec.Message = &message
+	}
+	rec.ReadyReplicas = st.Ready
+	rec.EverReady = rec.EverReady || st.Ready > 0
+}
+
+// shown hides from a tenant what is another tenant's business.
+func (s *Server) shown(p Principal, rec openapi.Request) openapi.Request {
+	if p.readsAll() || rec.Tenant == p.Tenant {
+		return rec
+	}
+	rec.Message = nil
+	return rec
+}

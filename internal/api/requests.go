@@ -1,0 +1,260 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/strictjson"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// body reads and strictly decodes a request body.
+func body(c *gin.Context, out any) error {
+	data, err := io.ReadAll(c.Request.Body)
+	if err != nil {
+		var size *http.MaxBytesError
+		if errors.As(err, &size) {
+			return err
+		}
+		return invalid("", "the body could not be read to its end")
+	}
+	return strictjson.Decode(data, out)
+}
+
+// SubmitRequest stores a request, or returns the one that is there.
+func (s handlers) SubmitRequest(c *gin.Context) {
+	var in openapi.Submit
+	if err := body(c, &in); err != nil {
+		s.fail(c, err)
+		return
+	}
+	tenant, err := payer(who(c), in)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	sub, err := submissionOf(tenant, in)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	if err := s.permit(c, sub); err != nil {
+		s.fail(c, err)
+		return
+	}
+	r, err := s.Ledger.Submit(c, sub)
+	s.audit(c, "", err)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	c.Header("Location", "/requests/"+r.ID)
+	s.answer(c, http.StatusAccepted, r)
+}
+
+// payer takes the tenant from the credential; only an admin names one.
+func payer(p Principal, in openapi.Submit) (string, error) {
+	switch {
+	case p.Role == budget.RoleViewer:
+		return "", forbidden("a viewer key may only read")
+	case p.admin() && in.Tenant == nil:
+		return "", invalid("tenant", `an admin key belongs to no tenant: say who pays with "tenant"`)
+	case p.admin():
+		return *in.Tenant, modelspec.CheckName("tenant", *in.Tenant)
+	case in.Tenant != nil && *in.Tenant != p.Tenant:
+		return "", &problem{http.StatusForbidden, codeForbidden, "the tenant comes from the key; leave \"tenant\" out", "tenant"}
+	default:
+		return p.Tenant, nil
+	}
+}
+
+// permit checks the tenant's allow lists. A request that is already there is
+// not judged again: the same submit must stay the same answer.
+func (s *Server) permit(ctx context.Context, sub budget.Submission) error {
+	if _, err := s.Ledger.Get(ctx, sub.Ref); err == nil {
+		return nil
+	}
+	t, err := s.Ledger.Tenant(ctx, sub.Tenant)
+	if errors.Is(err, budget.ErrNotFound) {
+		t = budget.Tenant{Name: sub.Tenant}
+	} else if err != nil {
+		return fmt.Errorf("read the tenant: %w", err)
+	}
+	if err := checkPool(t, sub.Pool); err != nil {
+		return err
+	}
+	return checkAllowed(t, sub.Model, s.ArgsOutside(sub.Model))
+}
+
+// GetRequest answers one record.
+func (s handlers) GetRequest(c *gin.Context, id openapi.ID, params openapi.GetRequestParams) {
+	ref, err := s.ref(c, id, params.Tenant)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	r, err := s.Ledger.Get(c, ref)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.answer(c, http.StatusOK, r)
+}
+
+// answer writes the record of r.
+func (s *Server) answer(c *gin.Context, status int, r budget.Reservation) {
+	rec, err := s.record(c, r)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	c.JSON(status, s.shown(who(c), rec))
+}
+
+// ListRequests answers records in arrival order.
+func (s handlers) ListRequests(c *gin.Context, params openapi.ListRequestsParams) {
+	f, reason, err := filterOf(who(c), params)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	out := openapi.RequestList{Items: []openapi.Request{}}
+	page := f.Limit
+	for {
+		f.Limit = page + 1
+		rows, err := s.Ledger.List(c, f)
+		if err != nil {
+			s.fail(c, err)
+			return
+		}
+		for _, r := range rows {
+			if len(out.Items) == page {
+				out.Next = strconv.FormatInt(f.AfterSeq, 10)
+				c.JSON(http.StatusOK, out)
+				return
+			}
+			f.AfterSeq = r.Seq
+			rec, err := s.record(c, r)
+			if err != nil {
+				s.fail(c, err)
+				return
+			}
+			if reason == "" || value(rec.Reason, "") == reason {
+				out.Items = append(out.Items, s.shown(who(c), rec))
+			}
+		}
+		if len(rows) <= page {
+			c.JSON(http.StatusOK, out)
+			return
+		}
+	}
+}
+
+func filterOf(p Principal, in openapi.ListRequestsParams) (f budget.Filter, reason string, err error) {
+	f = budget.Filter{Tenant: p.Tenant, Model: value(in.Model, ""), Limit: value(in.Limit, defaultPage)}
+	if in.Tenant != nil && *in.Tenant != "" {
+		if !p.readsAll() && *in.Tenant != p.Tenant {
+			return f, "", forbidden("a tenant key lists its own requests; leave ?tenant= out")
+		}
+		f.Tenant = *in.Tenant
+	}
+	if f.Limit < 1 || f.Limit > maxPage {
+		return f, "", invalid("limit", "limit must be an integer from 1 to %d; got %d", maxPage, f.Limit)
+	}
+	if in.State != nil {
+		if !in.State.Valid() {
+			return f, "", invalid("state", "state must be one of waiting, reserved, released, expired; got %q", *in.State)
+		}
+		f.State = budget.State(*in.State)
+	}
+	if in.After != nil && *in.After != "" {
+		if f.AfterSeq, err = strconv.ParseInt(*in.After, 10, 64); err != nil || f.AfterSeq < 0 {
+			return f, "", invalid("after", "after must be the \"next\" of an earlier page")
+		}
+	}
+	return f, value(in.Reason, ""), nil
+}
+
+// ReleaseRequest asks for the end of a request.
+func (s handlers) ReleaseRequest(c *gin.Context, id openapi.ID, params openapi.ReleaseRequestParams) {
+	s.release(c, id, params.Tenant, value(params.Force, false))
+}
+
+// DeleteRequest is the same as release.
+func (s handlers) DeleteRequest(c *gin.Context, id openapi.ID, params openapi.DeleteRequestParams) {
+	s.release(c, id, params.Tenant, value(params.Force, false))
+}
+
+func (s *Server) release(c *gin.Context, id string, tenant *string, force bool) {
+	ref, err := s.writable(c, id, tenant)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	var in openapi.ReleaseReason
+	if c.Request.ContentLength != 0 {
+		if err := body(c, &in); err != nil {
+			s.fail(c, err)
+			return
+		}
+	}
+	why := value(in.Why, "")
+	if force {
+		if !who(c).admin() {
+			s.fail(c, forbidden("only an admin key may force a release"))
+			return
+		}
+		if why == "" {
+			s.fail(c, invalid("why", `a forced release needs the reason: send {"why":"…"}`))
+			return
+		}
+	}
+	r, err := s.Ledger.RequestRelease(c, ref)
+	if err == nil && force && r.State == budget.Reserved {
+		// The reason is on record before the slots are given back.
+		s.audit(c, why, nil)
+		r, err = s.Ledger.Credit(c, ref, true)
+	} else {
+		s.audit(c, why, err)
+	}
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.answer(c, http.StatusAccepted, r)
+}
+
+// GetJournal answers the debits and credits of one request.
+func (s handlers) GetJournal(c *gin.Context, id openapi.ID, params openapi.GetJournalParams) {
+	ref, err := s.ref(c, id, params.Tenant)
+	if err == nil {
+		_, err = s.Ledger.Get(c, ref)
+	}
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	entries, err := s.Ledger.Journal(c, ref)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	out := openapi.JournalList{Items: []openapi.JournalEntry{}}
+	for _, e := range entries {
+		out.Items = append(out.Items, openapi.JournalEntry{Revision: e.Revision, Op: openapi.JournalEntryOp(e.Op), Slots: e.Slots, Pool: e.Pool, At: wire(e.At)})
+	}
+	c.JSON(http.StatusOK, out)
+}

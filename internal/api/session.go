@@ -1,0 +1,78 @@
+package api
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/budget"
+)
+
+// sessionLife is how long a console stays signed in.
+const sessionLife = 12 * time.Hour
+
+// CreateSession signs the console in with a key, which is not kept.
+func (s handlers) CreateSession(c *gin.Context) {
+	var in openapi.NewSession
+	if err := body(c, &in); err != nil {
+		s.fail(c, err)
+		return
+	}
+	key, err := s.keyOf(c.Request, in.Key)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	id, csrf := random(), random()
+	now := s.Clock()
+	session := budget.Session{IDHash: sha256.Sum256(id), KeyID: key.ID, CSRFToken: hex.EncodeToString(csrf), CreatedAt: now, ExpiresAt: now.Add(sessionLife)}
+	if !key.ExpiresAt.IsZero() && key.ExpiresAt.Before(session.ExpiresAt) {
+		session.ExpiresAt = key.ExpiresAt
+	}
+	if err := s.Ledger.CreateSession(c, session); err != nil {
+		s.fail(c, err)
+		return
+	}
+	http.SetCookie(c.Writer, &http.Cookie{
+		Name: SessionCookie, Value: hex.EncodeToString(id), Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, Secure: c.Request.TLS != nil, MaxAge: int(session.ExpiresAt.Sub(now).Seconds()),
+	})
+	c.JSON(http.StatusOK, sessionWire(Principal{KeyID: key.ID, Tenant: key.Tenant, Role: key.Role, Session: &session}))
+}
+
+// GetSession answers who is signed in.
+func (s handlers) GetSession(c *gin.Context) {
+	p := who(c)
+	if p.Session == nil {
+		s.fail(c, unauthorised("no session: sign in with POST /session"))
+		return
+	}
+	c.JSON(http.StatusOK, sessionWire(p))
+}
+
+// DeleteSession signs the console out.
+func (s handlers) DeleteSession(c *gin.Context) {
+	if p := who(c); p.Session != nil {
+		if err := s.Ledger.DeleteSession(c, p.Session.IDHash); err != nil {
+			s.fail(c, err)
+			return
+		}
+	}
+	http.SetCookie(c.Writer, &http.Cookie{Name: SessionCookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	c.Status(http.StatusNoContent)
+}
+
+func sessionWire(p Principal) openapi.Session {
+	return openapi.Session{Tenant: some(p.Tenant), Role: openapi.Role(p.Role), CsrfToken: p.Session.CSRFToken, ExpiresAt: wire(p.Session.ExpiresAt)}
+}
+
+func random() []byte {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails
+	return b
+}

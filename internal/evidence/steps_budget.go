@@ -1,0 +1,135 @@
+package evidence
+
+import (
+	"fmt"
+
+	"modeldock.io/internal/budget"
+)
+
+// Reasons of steps that no account names itself.
+const (
+	ReasonExpired             = "Expired"
+	ReasonCancelled           = "CancelledWhileWaiting"
+	ReasonJournalMismatch     = "JournalMismatch"
+	ReasonNotYet              = "NotYet"
+	ReasonLost                = "ObjectLost"
+	ReasonReleasedBeforeReady = "ReleasedBeforeReady"
+	ReasonNotRoutable         = "NotRoutable"
+	ReasonNoLiveKey           = "NoLiveKey"
+	ReasonNotCalled           = "NotCalled"
+	ReasonStopping            = "Stopping"
+	ReasonUnreadable          = "Unreadable"
+)
+
+func (f Facts) submitted() Step {
+	r := f.Reservation
+	return Step{Name: StepSubmitted, Status: OK, At: r.CreatedAt, Source: "ledger:reservation", Facts: map[string]any{
+		"submits": r.Submits, "cost": r.Cost, "priority": r.Priority, "pool": r.Pool, "specHash": r.SpecHash,
+		"model": r.Model.Name + "@" + r.Model.Version, "engine": string(r.Model.Engine),
+	}}
+}
+
+func (f Facts) reserved() Step {
+	r := f.Reservation
+	s := Step{Name: StepReserved, Source: "ledger:journal"}
+	if r.State == budget.Waiting {
+		return f.waiting(s)
+	}
+	if r.ReservedAt.IsZero() {
+		s.Status, s.Reason, s.At = Broken, ReasonCancelled, r.ReleasedAt
+		if r.State == budget.Expired {
+			s.Reason, s.At = ReasonExpired, r.ExpiresAt
+		}
+		return s
+	}
+	debits := f.count(budget.OpReserve)
+	s.At = r.ReservedAt
+	s.Facts = map[string]any{"debits": debits, "held": r.Held, "pool": r.Pool}
+	for _, e := range f.Journal {
+		if e.Op == budget.OpReserve {
+			s.Facts["slots"], s.Facts["revision"] = e.Slots, e.Revision
+		}
+	}
+	if debits != 1 {
+		s.Status, s.Reason = Broken, ReasonJournalMismatch
+		s.Expected, s.Found = "1 debit in the journal", fmt.Sprintf("%d debits", debits)
+		return s
+	}
+	s.Status = OK
+	return s
+}
+
+func (f Facts) waiting(s Step) Step {
+	s.Source = "ledger:tenant_quota,gpu_pool"
+	if f.Standing == nil {
+		s.Status, s.Reason = Unknown, ReasonUnreadable
+		return s
+	}
+	st := *f.Standing
+	s.Reason = string(st.Reason)
+	s.Facts = map[string]any{
+		"need": st.Need, "tenant": f.Reservation.Tenant, "tenantUsed": st.TenantUsed, "tenantCap": st.TenantCap,
+		"pool": st.Pool, "poolUsed": st.PoolUsed, "poolCap": st.PoolCap, "ahead": st.Ahead,
+	}
+	switch st.Reason {
+	case budget.QueuedBehind, budget.AwaitingAdmission:
+		s.Status = Pending
+	default:
+		s.Status = Broken
+		s.Expected = fmt.Sprintf("%d free slots", st.Need)
+		s.Found = fmt.Sprintf("tenant %d of %d used, pool %d of %d used", st.TenantUsed, st.TenantCap, st.PoolUsed, st.PoolCap)
+	}
+	return s
+}
+
+func (f Facts) deleting() Step {
+	s := Step{Name: StepDeleting, Source: "ledger:outbox", Status: Pending, Reason: ReasonStopping, At: f.Reservation.ReleaseRequestedAt}
+	for _, in := range f.Intents {
+		if in.Op != budget.Delete {
+			continue
+		}
+		s.Facts = map[string]any{"attempts": in.Attempts}
+		if !in.DeliveredAt.IsZero() {
+			s.Status, s.Reason = OK, ""
+		} else if in.LastError != "" {
+			s.Facts["lastError"] = in.LastError
+		}
+	}
+	if f.Reservation.State == budget.Released {
+		s.Status, s.Reason = OK, ""
+	}
+	return s
+}
+
+func (f Facts) gone() Step {
+	s := Step{Name: StepGone, Source: "target:object", Status: Pending, Reason: ReasonStopping}
+	switch {
+	case f.Binding != nil && !f.Binding.GoneAt.IsZero():
+		s.Status, s.Reason, s.At = OK, "", f.Binding.GoneAt
+	case f.Reservation.State == budget.Released:
+		s.Status, s.Reason, s.At = OK, "", f.Reservation.ReleasedAt
+	case f.StatusErr != nil:
+		s.Status, s.Reason = Unknown, ReasonUnreadable
+	case f.Status != nil && f.Status.Exists:
+		s.Facts = map[string]any{"replicasLeft": len(f.Status.Replicas)}
+		if f.Status.Reason == "ReleaseBlocked" {
+			s.Status, s.Reason, s.Found = Broken, "ReleaseBlocked", f.Status.Message
+		}
+	}
+	return s
+}
+
+func (f Facts) credited() Step {
+	credits := f.count(budget.OpRelease)
+	s := Step{Name: StepCredited, Source: "ledger:journal", Facts: map[string]any{"credits": credits}}
+	switch {
+	case credits == 1 && f.Reservation.State == budget.Released:
+		s.Status, s.At = OK, f.Reservation.ReleasedAt
+	case credits == 0 && f.Reservation.State == budget.Reserved:
+		s.Status, s.Reason = Pending, ReasonStopping
+	default:
+		s.Status, s.Reason = Broken, ReasonJournalMismatch
+		s.Expected, s.Found = "1 credit in the journal", fmt.Sprintf("%d credits in state %s", credits, f.Reservation.State)
+	}
+	return s
+}

@@ -1,0 +1,175 @@
+package evidence
+
+import (
+	"fmt"
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery"
+)
+
+// attemptsBeforeBroken is how many failed deliveries are taken for a hiccup.
+const attemptsBeforeBroken = 3
+
+// paid reports whether the budget step was passed, so that delivery has begun.
+func (f Facts) paid() bool { return !f.Reservation.ReservedAt.IsZero() }
+
+// ended reports whether the reservation went away again, so that the target
+// has nothing left to show.
+func (f Facts) ended() bool { return !f.Reservation.ReleaseRequestedAt.IsZero() }
+
+func notYet(name, source string) Step {
+	return Step{Name: name, Source: source, Status: Pending, Reason: ReasonNotYet}
+}
+
+func (f Facts) delivered() Step {
+	s := notYet(StepDelivered, "ledger:outbox,binding")
+	if !f.paid() {
+		return s
+	}
+	var last budget.Intent
+	for _, in := range f.Intents {
+		if in.Op == budget.Apply {
+			last = in
+		}
+	}
+	s.Facts = map[string]any{"attempts": last.Attempts, "generation": last.Generation}
+	if b := f.Binding; b != nil {
+		s.Status, s.Reason, s.At = OK, "", b.BoundAt
+		s.Facts["name"], s.Facts["uid"] = b.Name, b.UID
+		return s
+	}
+	s.Reason = string(delivery.Undelivered)
+	if f.ended() {
+		s.Reason = ReasonReleasedBeforeReady
+	}
+	if last.LastError != "" {
+		s.Found = last.LastError
+		s.Facts["nextAttemptAt"] = last.NextAttemptAt.UTC().Format(time.RFC3339)
+		if delivery.IsNameTaken(last.LastError) {
+			s.Reason = string(delivery.NameTaken)
+			s.Expected = "an object of this request under the name " + delivery.ObjectName(f.Reservation.Ref)
+		}
+		if s.Reason == string(delivery.NameTaken) || last.Attempts >= attemptsBeforeBroken {
+			s.Status = Broken
+		}
+	}
+	return s
+}
+
+// world returns the target's view for a step, or the step as it must be told
+// without one: done earlier (the reservation ended), lost, or unreadable.
+func (f Facts) world(name, source string) (*delivery.Status, Step) {
+	s := notYet(name, source)
+	switch {
+	case f.Binding == nil:
+		return nil, s
+	case f.ended() && (f.Status == nil || !f.Status.Exists || f.Status.Ready == 0):
+		if f.everReady() {
+			s.Status, s.Reason, s.At = OK, "", f.Binding.FirstReadyAt
+		} else {
+			s.Reason = ReasonReleasedBeforeReady
+		}
+		return nil, s
+	case f.StatusErr != nil:
+		s.Status, s.Reason, s.Found = Unknown, ReasonUnreadable, f.StatusErr.Error()
+		return nil, s
+	case f.Status == nil || !f.Status.Exists:
+		s.Status, s.Reason = Broken, ReasonLost
+		s.Expected, s.Found = "object "+f.Binding.Name+" with uid "+f.Binding.UID, "no such object"
+		return nil, s
+	}
+	return f.Status, s
+}
+
+func (f Facts) children() Step {
+	st, s := f.world(StepChildren, "target:object")
+	if st == nil {
+		return s
+	}
+	s.At = st.CreatedAt
+	s.Facts = map[string]any{"wanted": st.Wanted, "replicas": len(st.Replicas), "generation": st.Generation}
+	if st.Object.UID != f.Binding.UID {
+		s.Status, s.Reason = Broken, string(delivery.NotOwned)
+		s.Expected, s.Found = "uid "+f.Binding.UID, "uid "+st.Object.UID
+		return s
+	}
+	if len(st.Replicas) >= st.Wanted && st.Wanted > 0 {
+		s.Status, s.Reason = OK, ""
+	}
+	return s
+}
+
+func (f Facts) placed() Step {
+	st, s := f.world(StepPlaced, "target:replicas")
+	if st == nil {
+		return s
+	}
+	for _, r := range st.Replicas {
+		if len(r.Cards) == 0 {
+			if r.Reason == delivery.NoFragmentFits {
+				s.Status, s.Reason, s.Found = Broken, string(r.Reason), r.Message
+				s.Expected = fmt.Sprintf("%d card(s) with %d MiB free each", f.Reservation.Model.GPUs, f.Reservation.Model.GPUMemory)
+			}
+			return s
+		}
+		s.At = later(s.At, r.PlacedAt)
+	}
+	if len(st.Replicas) == 0 {
+		return s
+	}
+	r := st.Replicas[0]
+	s.Status, s.Reason = OK, ""
+	s.Facts = map[string]any{"node": r.Node, "replicaUid": r.UID, "card": r.Cards[0].UUID, "mib": r.Cards[0].MiB, "freeMiBAtDecision": r.Cards[0].FreeMiB}
+	return s
+}
+
+func (f Facts) device() Step {
+	st, s := f.world(StepDevice, "target:process")
+	if st == nil {
+		return s
+	}
+	for _, r := range st.Replicas {
+		if len(r.Cards) == 0 || r.StartedAt.IsZero() {
+			return s
+		}
+		s.At = later(s.At, r.StartedAt)
+		s.Facts = map[string]any{"card": r.Cards[0].UUID, "cardModel": r.Cards[0].Model, "simulated": r.Cards[0].Simulated, "isolation": "none"}
+	}
+	if len(st.Replicas) > 0 {
+		s.Status, s.Reason = OK, ""
+	}
+	return s
+}
+
+func (f Facts) started() Step {
+	st, s := f.world(StepStarted, "engine:health,identity")
+	if st == nil {
+		if s.Reason == ReasonReleasedBeforeReady && f.Reservation.State.Final() {
+			s.Status = Broken
+		}
+		return s
+	}
+	for _, r := range st.Replicas {
+		if r.Phase == delivery.PhaseReady {
+			s.Status, s.Reason, s.At = OK, "", r.ReadyAt
+			s.Facts = map[string]any{"replica": r.Name, "replicaUid": r.UID, "pid": r.PID, "engineReports": r.Engine, "restarts": r.Restarts, "ready": st.Ready, "wanted": st.Wanted}
+			return s
+		}
+	}
+	if fail := st.LastFailure; fail != nil {
+		s.Status, s.Reason, s.At, s.Found = Broken, string(fail.Reason), fail.At, fail.Message
+		s.Expected = "the engine answers its health check"
+		s.Facts = map[string]any{"exitCode": fail.ExitCode, "replica": fail.Replica}
+		return s
+	}
+	s.Reason = string(st.Reason)
+	return s
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,81 @@
+package evidence
+
+import (
+	"time"
+
+	"modeldock.io/internal/traffic"
+)
+
+func (f Facts) routable() Step {
+	s := notYet(StepRoutable, "gateway:endpoints")
+	if len(f.Endpoints) > 0 {
+		e := f.Endpoints[0]
+		s.Status, s.Reason, s.At = OK, "", e.Since
+		s.Facts = map[string]any{"endpoints": len(f.Endpoints), "endpointUid": e.UID, "address": e.Address}
+		return s
+	}
+	switch {
+	case f.ended() && f.everReady():
+		s.Status, s.Reason = OK, ""
+		if f.Binding != nil {
+			s.At = f.Binding.FirstReadyAt
+		}
+		s.Facts = map[string]any{"endpoints": 0, "until": f.Reservation.ReleaseRequestedAt.UTC().Format(time.RFC3339Nano)}
+	case f.everReady():
+		s.Reason = ReasonNotRoutable
+	}
+	return s
+}
+
+func (f Facts) permitted() Step {
+	s := Step{Name: StepPermitted, Source: "ledger:api_key,model_grant", Status: OK, Facts: map[string]any{"owner": f.Reservation.Tenant, "liveKeys": f.LiveKeys}}
+	var grantees []string
+	for _, g := range f.Grants {
+		if g.Owner == f.Reservation.Tenant && g.Model == f.Reservation.Model.Name {
+			grantees = append(grantees, g.Grantee)
+		}
+	}
+	s.Facts["grantees"] = len(grantees)
+	if f.LiveKeys == 0 && len(grantees) == 0 {
+		s.Status, s.Reason = Broken, ReasonNoLiveKey
+		s.Expected, s.Found = "a live key of the owner, or a grant", "neither"
+	}
+	return s
+}
+
+func (f Facts) firstChunk() Step {
+	s := Step{Name: StepFirstChunk, Source: "gateway:evidence", Status: Pending, Reason: ReasonNotCalled}
+	if c := f.First; c != nil {
+		s.Status, s.Reason, s.At = OK, "", c.At
+		s.Facts = map[string]any{"requestId": c.InferenceID, "endpointUid": c.EndpointUID, "caller": c.Tenant, "firstChunkMilliseconds": float64(c.At.Sub(c.SentAt).Microseconds()) / 1000}
+		stamp(s.Facts, "sentAt", c.SentAt)
+		stamp(s.Facts, "firstByteAt", c.FirstByteAt)
+		stamp(s.Facts, "doneAt", c.DoneAt)
+		if f.Latest != nil {
+			s.Facts["latestRequestId"] = f.Latest.InferenceID
+			stamp(s.Facts, "latestAt", f.Latest.At)
+		}
+		return s
+	}
+	call := f.LastCall
+	if call == nil {
+		return s
+	}
+	s.Reason, s.At = string(call.Outcome), call.ReceivedAt
+	s.Facts = map[string]any{"requestId": call.RequestID, "status": call.Status}
+	s.Found = call.Error
+	if f.lostChunk() {
+		s.Status = Broken
+		s.Expected = "a first content chunk flushed to the caller"
+	}
+	if call.Outcome == traffic.Completed {
+		s.Reason = "NoContent"
+	}
+	return s
+}
+
+func stamp(facts map[string]any, key string, t time.Time) {
+	if !t.IsZero() {
+		facts[key] = t.UTC().Format("2006-01-02T15:04:05.000000Z")
+	}
+}

@@ -1,0 +1,63 @@
+package evidence
+
+import (
+	"fmt"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery"
+)
+
+// message tells a step's state in one English sentence with its figures.
+func (f Facts) message(s Step) string {
+	if s.Name == StepReserved && f.Standing != nil {
+		return f.Standing.Message
+	}
+	subject := fmt.Sprintf("step %s of request %s/%s", s.Name, f.Reservation.Tenant, f.Reservation.ID)
+	switch {
+	case s.Expected != "" && s.Found != "":
+		return fmt.Sprintf("%s: expected %s; found %s", subject, s.Expected, s.Found)
+	case s.Found != "":
+		return fmt.Sprintf("%s: %s", subject, s.Found)
+	case f.Status != nil && f.Status.Message != "" && s.Account == Delivery:
+		return f.Status.Message
+	case s.Reason == ReasonNotCalled:
+		return fmt.Sprintf("model %s@%s has not been called yet", f.Reservation.Model.Name, f.Reservation.Model.Version)
+	default:
+		return fmt.Sprintf("%s is %s (%s)", subject, s.Status, s.Reason)
+	}
+}
+
+// nextAction maps a reason to the code of what a person can do about it;
+// clients put it into words.
+func nextAction(reason string) string {
+	switch reason {
+	case string(budget.QuotaBlocked):
+		return "ReleaseOwnRequestOrRaiseQuota"
+	case string(budget.PoolBlocked), string(budget.QueuedBehind):
+		return "WaitForPoolOrRaiseCap"
+	case string(budget.ExceedsQuota):
+		return "RaiseQuotaOrLowerCost"
+	case string(budget.ExceedsPool):
+		return "RaisePoolCapOrLowerCost"
+	case ReasonExpired, ReasonCancelled, ReasonReleasedBeforeReady:
+		return "SubmitAgainUnderNewID"
+	case string(delivery.NameTaken):
+		return "RemoveForeignObject"
+	case string(delivery.NoFragmentFits):
+		return "FreeCardMemoryOrAskForLess"
+	case string(delivery.ModelLoadFailed), string(delivery.CrashLooping):
+		return "ReadEngineLogs"
+	case ReasonNotCalled:
+		return "CallTheModel"
+	case ReasonNoLiveKey:
+		return "CreateKeyOrGrant"
+	case ReasonJournalMismatch:
+		return "RunLedgerVerify"
+	case ReasonLost, string(delivery.ReleaseBlocked):
+		return "CheckTheNode"
+	case "upstream_cut", "upstream_error":
+		return "ReadEngineLogs"
+	default:
+		return "Wait"
+	}
+}
