@@ -1,0 +1,174 @@
+package sqlledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger/sqlitequery"
+)
+
+// CreateKey stores a key; an id that exists is refused.
+func (l *Ledger) CreateKey(ctx context.Context, k budget.APIKey) error {
+	return l.touch(ctx, "create key "+k.ID, func(ctx context.Context, t *transaction) error {
+		t.changed("ledger", budget.Ref{Tenant: k.Tenant, ID: k.ID}, 0)
+		return t.q.CreateKey(ctx, sqlitequery.CreateKeyParams{
+			KeyID: k.ID, Tenant: k.Tenant, Role: string(k.Role), SecretHash: k.SecretHash[:], CreatedAt: micros(k.CreatedAt),
+			ExpiresAt: nullMicros(k.ExpiresAt), RevokedAt: nullMicros(k.RevokedAt), LastUsedAt: nullMicros(k.LastUsedAt),
+		})
+	})
+}
+
+// touch is a change without an answer.
+func (l *Ledger) touch(ctx context.Context, what string, run func(ctx context.Context, t *transaction) error) error {
+	_, err := change(ctx, l, what, func(ctx context.Context, t *transaction) (struct{}, error) {
+		return struct{}{}, run(ctx, t)
+	})
+	return err
+}
+
+// Keys lists all keys, the oldest first.
+func (l *Ledger) Keys(ctx context.Context) ([]budget.APIKey, error) {
+	return view(ctx, l, "list the keys", func(q *sqlitequery.Queries) ([]budget.APIKey, error) {
+		rows, err := q.ListKeys(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]budget.APIKey, 0, len(rows))
+		for _, row := range rows {
+			out = append(out, key(row))
+		}
+		return out, nil
+	})
+}
+
+// Key returns one key, whether or not it may still be used.
+func (l *Ledger) Key(ctx context.Context, id string) (budget.APIKey, error) {
+	return view(ctx, l, "read the key", func(q *sqlitequery.Queries) (budget.APIKey, error) {
+		row, err := q.GetKey(ctx, id)
+		if err != nil {
+			return budget.APIKey{}, found(err)
+		}
+		return key(row), nil
+	})
+}
+
+func key(row sqlitequery.ApiKey) budget.APIKey {
+	k := budget.APIKey{
+		ID: row.KeyID, Tenant: row.Tenant, Role: budget.Role(row.Role), CreatedAt: moment(row.CreatedAt),
+		ExpiresAt: nullMoment(row.ExpiresAt), RevokedAt: nullMoment(row.RevokedAt), LastUsedAt: nullMoment(row.LastUsedAt),
+	}
+	copy(k.SecretHash[:], row.SecretHash)
+	return k
+}
+
+// RevokeKey ends a key for good; its time is that of the first call.
+func (l *Ledger) RevokeKey(ctx context.Context, id string) error {
+	return l.touch(ctx, "revoke key "+id, func(ctx context.Context, t *transaction) error {
+		rows, err := t.q.RevokeKey(ctx, sqlitequery.RevokeKeyParams{Now: nullMicros(t.now), KeyID: id})
+		if err == nil && rows == 0 {
+			return found(sql.ErrNoRows)
+		}
+		t.changed("ledger", budget.Ref{ID: id}, 0)
+		return err
+	})
+}
+
+// TouchKeys records last uses; unknown keys are passed over.
+func (l *Ledger) TouchKeys(ctx context.Context, used map[string]time.Time) error {
+	if len(used) == 0 {
+		return nil
+	}
+	uses := maps.Clone(used) // the caller may go on counting
+	return l.touch(ctx, "record the use of keys", func(ctx context.Context, t *transaction) error {
+		for _, id := range slices.Sorted(maps.Keys(uses)) {
+			if _, err := t.q.TouchKey(ctx, sqlitequery.TouchKeyParams{Used: nullMicros(uses[id]), KeyID: id}); err != nil {
+				return fmt.Errorf("key %s: %w", id, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Grants lists all grants.
+func (l *Ledger) Grants(ctx context.Context) ([]budget.Grant, error) {
+	return view(ctx, l, "list the grants", func(q *sqlitequery.Queries) ([]budget.Grant, error) {
+		rows, err := q.ListGrants(ctx)
+		out := make([]budget.Grant, 0, len(rows))
+		for _, row := range rows {
+			out = append(out, budget.Grant{Owner: row.Owner, Model: row.Model, Grantee: row.Grantee, At: moment(row.At)})
+		}
+		return out, err
+	})
+}
+
+// PutGrant permits a tenant to call another's model; repeating it changes nothing.
+func (l *Ledger) PutGrant(ctx context.Context, g budget.Grant) error {
+	if err := g.Validate(); err != nil {
+		return err
+	}
+	return l.touch(ctx, "put the grant", func(ctx context.Context, t *transaction) error {
+		at := g.At
+		if at.IsZero() {
+			at = t.now
+		}
+		t.changed("ledger", budget.Ref{Tenant: g.Owner}, 0)
+		return t.q.PutGrant(ctx, sqlitequery.PutGrantParams{Owner: g.Owner, Model: g.Model, Grantee: g.Grantee, At: micros(at)})
+	})
+}
+
+// DeleteGrant takes a permission back; one that is not there is no error.
+func (l *Ledger) DeleteGrant(ctx context.Context, owner, model, grantee string) error {
+	return l.touch(ctx, "delete the grant", func(ctx context.Context, t *transaction) error {
+		t.changed("ledger", budget.Ref{Tenant: owner}, 0)
+		_, err := t.q.DeleteGrant(ctx, sqlitequery.DeleteGrantParams{Owner: owner, Model: model, Grantee: grantee})
+		return err
+	})
+}
+
+// OwnedNames returns every model name that a tenant ever submitted.
+func (l *Ledger) OwnedNames(ctx context.Context) (map[string][]string, error) {
+	return view(ctx, l, "read the owned names", func(q *sqlitequery.Queries) (map[string][]string, error) {
+		rows, err := q.OwnedNames(ctx)
+		out := map[string][]string{}
+		for _, row := range rows {
+			out[row.Tenant] = append(out[row.Tenant], row.ModelName)
+		}
+		return out, err
+	})
+}
+
+// CreateSession stores a session and drops expired ones on the way.
+func (l *Ledger) CreateSession(ctx context.Context, s budget.Session) error {
+	return l.touch(ctx, "create the session", func(ctx context.Context, t *transaction) error {
+		if _, err := t.q.DropExpiredSessions(ctx, micros(t.now)); err != nil {
+			return err
+		}
+		return t.q.CreateSession(ctx, sqlitequery.CreateSessionParams{
+			IDHash: s.IDHash[:], KeyID: s.KeyID, CsrfToken: s.CSRFToken, CreatedAt: micros(s.CreatedAt), ExpiresAt: micros(s.ExpiresAt),
+		})
+	})
+}
+
+// Session returns a session that has not expired.
+func (l *Ledger) Session(ctx context.Context, idHash [32]byte) (budget.Session, error) {
+	return view(ctx, l, "read the session", func(q *sqlitequery.Queries) (budget.Session, error) {
+		row, err := q.GetSession(ctx, sqlitequery.GetSessionParams{IDHash: idHash[:], Now: micros(l.now())})
+		if err != nil {
+			return budget.Session{}, found(err)
+		}
+		return budget.Session{IDHash: idHash, KeyID: row.KeyID, CSRFToken: row.CsrfToken, CreatedAt: moment(row.CreatedAt), ExpiresAt: moment(row.ExpiresAt)}, nil
+	})
+}
+
+// DeleteSession signs out; an unknown session is no error.
+func (l *Ledger) DeleteSession(ctx context.Context, idHash [32]byte) error {
+	return l.touch(ctx, "delete the session", func(ctx context.Context, t *transaction) error {
+		_, err := t.q.DeleteSession(ctx, idHash[:])
+		return err
+	})
+}

@@ -1,0 +1,122 @@
+package sqlledger
+
+import (
+	"context"
+	"fmt"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger/sqlitequery"
+)
+
+// incarnationKey names the ledger's random identity in the meta table.
+const incarnationKey = "incarnation"
+
+// Verify recomputes every invariant from one snapshot of the rows.
+func (l *Ledger) Verify(ctx context.Context) (budget.Report, error) {
+	rows, err := view(ctx, l, "verify", func(q *sqlitequery.Queries) (budget.Snapshot, error) {
+		return snapshotRows(ctx, q)
+	})
+	if err != nil {
+		return budget.Report{}, err
+	}
+	rows.At = l.now()
+	return budget.Verify(rows), nil
+}
+
+func snapshotRows(ctx context.Context, q *sqlitequery.Queries) (s budget.Snapshot, err error) {
+	tenantRows, err := q.ListTenants(ctx)
+	if err != nil {
+		return s, fmt.Errorf("read the quotas: %w", err)
+	}
+	s.Tenants = quotaFigures(tenantRows)
+	poolRows, err := q.ListPools(ctx)
+	if err != nil {
+		return s, fmt.Errorf("read the pools: %w", err)
+	}
+	s.Pools = pools(poolRows)
+	if s.Reservations, err = snapshotReservations(ctx, q); err != nil {
+		return s, err
+	}
+	journal, err := q.AllJournal(ctx)
+	if err != nil {
+		return s, fmt.Errorf("read the journal: %w", err)
+	}
+	for _, row := range journal {
+		s.Entries = append(s.Entries, entry(row))
+	}
+	outbox, err := q.SnapshotIntents(ctx)
+	if err != nil {
+		return s, fmt.Errorf("read the outbox: %w", err)
+	}
+	for _, row := range outbox {
+		s.Intents = append(s.Intents, budget.Intent{
+			Ref: budget.Ref{Tenant: row.Tenant, ID: row.ID}, Seq: row.Seq, Op: budget.IntentOp(row.Op),
+			Generation: row.Generation, DeliveredAt: nullMoment(row.DeliveredAt),
+		})
+	}
+	bindings, err := q.AllBindings(ctx)
+	if err != nil {
+		return s, fmt.Errorf("read the bindings: %w", err)
+	}
+	for _, row := range bindings {
+		s.Bindings = append(s.Bindings, binding(row))
+	}
+	return s, nil
+}
+
+// snapshotReservations leaves the models out: no invariant speaks of them.
+func snapshotReservations(ctx context.Context, q *sqlitequery.Queries) ([]budget.Reservation, error) {
+	rows, err := q.SnapshotReservations(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the reservations: %w", err)
+	}
+	out := make([]budget.Reservation, 0, len(rows))
+	for _, row := range rows {
+		out = append(out, budget.Reservation{
+			Ref: budget.Ref{Tenant: row.Tenant, ID: row.ID}, Seq: row.Seq, Revision: row.Revision, Generation: row.Generation,
+			Cost: row.Cost, Priority: int(row.Priority), State: budget.State(row.State), Pool: row.Pool, Held: row.Held,
+			CreatedAt: moment(row.CreatedAt), ReservedAt: nullMoment(row.ReservedAt),
+			ReleaseRequestedAt: nullMoment(row.ReleaseRequestedAt), ReleasedAt: nullMoment(row.ReleasedAt), ExpiresAt: moment(row.ExpiresAt),
+		})
+	}
+	return out, nil
+}
+
+// AppendAudit remembers a change; a zero time is now.
+func (l *Ledger) AppendAudit(ctx context.Context, e budget.AuditEntry) error {
+	return l.touch(ctx, "append to the audit", func(ctx context.Context, t *transaction) error {
+		when := e.When
+		if when.IsZero() {
+			when = t.now
+		}
+		return t.q.AppendAudit(ctx, sqlitequery.AppendAuditParams{Who: e.Who, What: e.What, At: micros(when), Why: e.Why, Result: e.Result})
+	})
+}
+
+// Audit returns the latest changes, newest first.
+func (l *Ledger) Audit(ctx context.Context, limit int) ([]budget.AuditEntry, error) {
+	return view(ctx, l, "read the audit", func(q *sqlitequery.Queries) ([]budget.AuditEntry, error) {
+		rows, err := q.LatestAudit(ctx, rowLimit(limit))
+		out := make([]budget.AuditEntry, 0, len(rows))
+		for _, row := range rows {
+			out = append(out, budget.AuditEntry{Seq: row.Seq, Who: row.Who, What: row.What, When: moment(row.At), Why: row.Why, Result: row.Result})
+		}
+		return out, err
+	})
+}
+
+// Identity returns the incarnation and the highest journal seq.
+func (l *Ledger) Identity(ctx context.Context) (incarnation string, journalSeq int64, err error) {
+	type identity struct {
+		incarnation string
+		seq         int64
+	}
+	id, err := view(ctx, l, "read the ledger's identity", func(q *sqlitequery.Queries) (id identity, err error) {
+		if id.incarnation, err = q.GetMeta(ctx, incarnationKey); err != nil {
+			return id, err
+		}
+		id.seq, err = q.HighestJournalSeq(ctx)
+		return id, err
+	})
+	return id.incarnation, id.seq, err
+}

@@ -1,0 +1,96 @@
+package sqlledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger/sqlitequery"
+	"modeldock.io/internal/traffic"
+)
+
+// PutInferences writes a batch of account 3's records in one transaction and
+// keeps the first and the latest chunk of every reservation among them.
+func (l *Ledger) PutInferences(ctx context.Context, batch []traffic.Inference) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	return l.touch(ctx, "put inference records", func(ctx context.Context, t *transaction) error {
+		for _, i := range batch {
+			if err := t.q.PutInference(ctx, inferenceRow(i)); err != nil {
+				return fmt.Errorf("record %s: %w", i.RequestID, err)
+			}
+			if err := keepChunk(ctx, t, i); err != nil {
+				return fmt.Errorf("keep the chunk of record %s: %w", i.RequestID, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Inference returns one record.
+func (l *Ledger) Inference(ctx context.Context, requestID string) (traffic.Inference, error) {
+	return view(ctx, l, "read the inference record", func(q *sqlitequery.Queries) (traffic.Inference, error) {
+		row, err := q.GetInference(ctx, requestID)
+		if err != nil {
+			return traffic.Inference{}, found(err)
+		}
+		return inference(row), nil
+	})
+}
+
+// Inferences returns the latest records of one reservation, newest first.
+func (l *Ledger) Inferences(ctx context.Context, ref budget.Ref, limit int) ([]traffic.Inference, error) {
+	return view(ctx, l, "list the inference records", func(q *sqlitequery.Queries) ([]traffic.Inference, error) {
+		rows, err := q.InferencesOf(ctx, sqlitequery.InferencesOfParams{Owner: ref.Tenant, ReservationID: ref.ID, Limit: rowLimit(limit)})
+		out := make([]traffic.Inference, 0, len(rows))
+		for _, row := range rows {
+			out = append(out, inference(row))
+		}
+		return out, err
+	})
+}
+
+// Prune drops old records; zero bounds mean none. Chunks stay.
+func (l *Ledger) Prune(ctx context.Context, maxAge time.Duration, maxRows int64) error {
+	return l.touch(ctx, "prune inference records", func(ctx context.Context, t *transaction) error {
+		if maxAge > 0 {
+			if _, err := t.q.PruneByAge(ctx, micros(t.now.Add(-maxAge))); err != nil {
+				return fmt.Errorf("by age: %w", err)
+			}
+		}
+		if maxRows > 0 {
+			if _, err := t.q.PruneByCount(ctx, maxRows); err != nil {
+				return fmt.Errorf("by count: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+func inferenceRow(i traffic.Inference) sqlitequery.PutInferenceParams {
+	return sqlitequery.PutInferenceParams{
+		RequestID: i.RequestID, ClientRequestID: i.ClientRequestID, Tenant: i.Tenant, KeyID: i.KeyID,
+		Owner: i.Owner, Model: i.Model, Version: i.Version, ReservationID: i.ReservationID,
+		EndpointUid: i.EndpointUID, ObjectUid: i.ObjectUID, Path: i.Path, Stream: flag(i.Stream),
+		Status: int64(i.Status), Outcome: string(i.Outcome), Error: i.Error,
+		ReceivedAt: micros(i.ReceivedAt), QueuedUs: i.QueuedFor.Microseconds(),
+		SentAt: nullMicros(i.SentAt), FirstByteAt: nullMicros(i.FirstByteAt), FirstContentAt: nullMicros(i.FirstContentAt),
+		LastByteAt: nullMicros(i.LastByteAt), DoneAt: nullMicros(i.DoneAt),
+		PromptTokens: i.PromptTokens, CompletionTokens: i.CompletionTokens,
+	}
+}
+
+func inference(row sqlitequery.Inference) traffic.Inference {
+	return traffic.Inference{
+		RequestID: row.RequestID, ClientRequestID: row.ClientRequestID, Tenant: row.Tenant, KeyID: row.KeyID,
+		Owner: row.Owner, Model: row.Model, Version: row.Version, ReservationID: row.ReservationID,
+		EndpointUID: row.EndpointUid, ObjectUID: row.ObjectUid, Path: row.Path, Stream: row.Stream == 1,
+		Status: int(row.Status), Outcome: traffic.Outcome(row.Outcome), Error: row.Error,
+		ReceivedAt: moment(row.ReceivedAt), QueuedFor: time.Duration(row.QueuedUs) * time.Microsecond,
+		SentAt: nullMoment(row.SentAt), FirstByteAt: nullMoment(row.FirstByteAt), FirstContentAt: nullMoment(row.FirstContentAt),
+		LastByteAt: nullMoment(row.LastByteAt), DoneAt: nullMoment(row.DoneAt),
+		PromptTokens: row.PromptTokens, CompletionTokens: row.CompletionTokens,
+	}
+}

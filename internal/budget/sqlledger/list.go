@@ -1,0 +1,123 @@
+package sqlledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger/sqlitequery"
+)
+
+// Get returns one reservation.
+func (l *Ledger) Get(ctx context.Context, ref budget.Ref) (budget.Reservation, error) {
+	return view(ctx, l, "get", func(q *sqlitequery.Queries) (budget.Reservation, error) {
+		row, err := q.GetReservation(ctx, sqlitequery.GetReservationParams{Tenant: ref.Tenant, ID: ref.ID})
+		if err != nil {
+			return budget.Reservation{}, found(err)
+		}
+		return reservation(row)
+	})
+}
+
+// List returns reservations in arrival order.
+func (l *Ledger) List(ctx context.Context, f budget.Filter) ([]budget.Reservation, error) {
+	if f.ReleasePending && f.State != "" && f.State != budget.Reserved {
+		return nil, nil // only reserved ones can await their release
+	}
+	return view(ctx, l, "list", func(q *sqlitequery.Queries) ([]budget.Reservation, error) {
+		rows, err := list(ctx, q, f)
+		if err != nil {
+			return nil, err
+		}
+		return reservations(rows)
+	})
+}
+
+func list(ctx context.Context, q *sqlitequery.Queries, f budget.Filter) ([]sqlitequery.Reservation, error) {
+	limit := rowLimit(f.Limit)
+	switch {
+	case f.ReleasePending:
+		return q.ListReleasing(ctx, sqlitequery.ListReleasingParams{AfterSeq: f.AfterSeq, Tenant: f.Tenant, Model: f.Model, MaxRows: limit})
+	case f.Tenant != "":
+		return q.ListTenantReservations(ctx, sqlitequery.ListTenantReservationsParams{Tenant: f.Tenant, AfterSeq: f.AfterSeq, State: string(f.State), Model: f.Model, MaxRows: limit})
+	}
+	return q.ListReservations(ctx, sqlitequery.ListReservationsParams{AfterSeq: f.AfterSeq, State: string(f.State), Model: f.Model, MaxRows: limit})
+}
+
+// rowLimit is a LIMIT: 0 or less means none.
+func rowLimit(n int) int64 {
+	if n <= 0 {
+		return -1
+	}
+	return int64(n)
+}
+
+// Standing explains why one request waits.
+func (l *Ledger) Standing(ctx context.Context, ref budget.Ref) (budget.Standing, error) {
+	return view(ctx, l, "explain the wait", func(q *sqlitequery.Queries) (budget.Standing, error) {
+		row, err := q.GetReservation(ctx, sqlitequery.GetReservationParams{Tenant: ref.Tenant, ID: ref.ID})
+		if err != nil {
+			return budget.Standing{}, found(err)
+		}
+		if budget.State(row.State) != budget.Waiting {
+			return budget.Standing{}, refuse(fmt.Errorf("%w: request %s/%s does not wait, it is %s", budget.ErrFinal, ref.Tenant, ref.ID, row.State))
+		}
+		all, err := l.standings(ctx, q, []budget.Ref{ref})
+		return all[ref], err
+	})
+}
+
+// Standings explains many requests from one snapshot.
+func (l *Ledger) Standings(ctx context.Context, refs []budget.Ref) (map[budget.Ref]budget.Standing, error) {
+	return view(ctx, l, "explain the waits", func(q *sqlitequery.Queries) (map[budget.Ref]budget.Standing, error) {
+		return l.standings(ctx, q, refs)
+	})
+}
+
+func (l *Ledger) standings(ctx context.Context, q *sqlitequery.Queries, refs []budget.Ref) (map[budget.Ref]budget.Standing, error) {
+	tenantRows, err := q.ListTenants(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the quotas: %w", err)
+	}
+	poolRows, err := q.ListPools(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the pools: %w", err)
+	}
+	queueRows, err := q.WholeQueue(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the queue: %w", err)
+	}
+	wanted := make(map[budget.Ref]bool, len(refs))
+	for _, ref := range refs {
+		wanted[ref] = true
+	}
+	waiting := func(yield func(budget.Request) bool) {
+		for _, row := range queueRows {
+			if !yield(request(row)) {
+				return
+			}
+		}
+	}
+	queue := budget.NewQueue(quotaFigures(tenantRows), pools(poolRows), l.now(), l.opts.HeadWait)
+	return queue.Standings(waiting, wanted), nil
+}
+
+// Journal returns one reservation's debits and credits.
+func (l *Ledger) Journal(ctx context.Context, ref budget.Ref) ([]budget.Entry, error) {
+	return view(ctx, l, "read the journal", func(q *sqlitequery.Queries) ([]budget.Entry, error) {
+		rows, err := q.JournalOf(ctx, sqlitequery.JournalOfParams{Tenant: ref.Tenant, ID: ref.ID})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]budget.Entry, 0, len(rows))
+		for _, row := range rows {
+			out = append(out, entry(row))
+		}
+		return out, nil
+	})
+}
+
+// absent reports whether a query found nothing.
+func absent(err error) bool { return errors.Is(err, sql.ErrNoRows) }

@@ -1,0 +1,44 @@
+-- name: CreateKey :exec
+INSERT INTO api_key (key_id, tenant, role, secret_hash, created_at, expires_at, revoked_at, last_used_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: ListKeys :many
+SELECT * FROM api_key ORDER BY created_at, key_id;
+
+-- name: GetKey :one
+SELECT * FROM api_key WHERE key_id = ?;
+
+-- name: RevokeKey :execrows
+UPDATE api_key SET revoked_at = COALESCE(revoked_at, sqlc.arg(now)) WHERE key_id = sqlc.arg(key_id);
+
+-- name: TouchKey :execrows
+UPDATE api_key SET last_used_at = sqlc.arg(used)
+WHERE key_id = sqlc.arg(key_id) AND (last_used_at IS NULL OR last_used_at < sqlc.arg(used));
+
+-- name: ListGrants :many
+SELECT * FROM model_grant ORDER BY owner, model, grantee;
+
+-- name: PutGrant :exec
+INSERT INTO model_grant (owner, model, grantee, at) VALUES (?, ?, ?, ?)
+ON CONFLICT (owner, model, grantee) DO NOTHING;
+
+-- name: DeleteGrant :execrows
+DELETE FROM model_grant WHERE owner = ? AND model = ? AND grantee = ?;
+
+-- name: CreateSession :exec
+INSERT INTO session (id_hash, key_id, csrf_token, created_at, expires_at) VALUES (?, ?, ?, ?, ?);
+
+-- name: GetSession :one
+SELECT * FROM session WHERE id_hash = sqlc.arg(id_hash) AND expires_at > sqlc.arg(now);
+
+-- name: DeleteSession :execrows
+DELETE FROM session WHERE id_hash = ?;
+
+-- name: DropExpiredSessions :execrows
+DELETE FROM session WHERE expires_at <= ?;
+
+-- name: AppendAudit :exec
+INSERT INTO audit (who, what, at, why, result) VALUES (?, ?, ?, ?, ?);
+
+-- name: LatestAudit :many
+SELECT * FROM audit ORDER BY seq DESC LIMIT ?;

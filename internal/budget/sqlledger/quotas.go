@@ -1,0 +1,106 @@
+package sqlledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger/sqlitequery"
+)
+
+// Tenants lists all tenants by name.
+func (l *Ledger) Tenants(ctx context.Context) ([]budget.Tenant, error) {
+	return view(ctx, l, "list the tenants", func(q *sqlitequery.Queries) ([]budget.Tenant, error) {
+		rows, err := q.ListTenants(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return tenants(rows)
+	})
+}
+
+// Tenant returns one tenant.
+func (l *Ledger) Tenant(ctx context.Context, name string) (budget.Tenant, error) {
+	return view(ctx, l, "read the tenant", func(q *sqlitequery.Queries) (budget.Tenant, error) {
+		row, err := q.GetTenant(ctx, name)
+		if err != nil {
+			return budget.Tenant{}, found(err)
+		}
+		return tenant(row)
+	})
+}
+
+// SetQuota sets a tenant's cap and creates the tenant if it is new.
+func (l *Ledger) SetQuota(ctx context.Context, name string, limit int64) (budget.Tenant, error) {
+	if err := budget.CheckCap("tenant", name, limit); err != nil {
+		return budget.Tenant{}, err
+	}
+	return l.setTenant(ctx, name, "quota", func(ctx context.Context, t *transaction) (sqlitequery.TenantQuotum, error) {
+		return t.q.SetQuota(ctx, sqlitequery.SetQuotaParams{Tenant: name, Cap: limit})
+	})
+}
+
+// SetEngines sets the engines and source prefixes that a tenant may use.
+func (l *Ledger) SetEngines(ctx context.Context, name string, allow []string) (budget.Tenant, error) {
+	list, err := allowList(name, "engines", allow)
+	if err != nil {
+		return budget.Tenant{}, err
+	}
+	return l.setTenant(ctx, name, "ledger", func(ctx context.Context, t *transaction) (sqlitequery.TenantQuotum, error) {
+		return t.q.SetEngines(ctx, sqlitequery.SetEnginesParams{Tenant: name, Engines: list})
+	})
+}
+
+// SetPools sets the pools beside "default" that a tenant may use.
+func (l *Ledger) SetPools(ctx context.Context, name string, allow []string) (budget.Tenant, error) {
+	list, err := allowList(name, "pools", allow)
+	if err != nil {
+		return budget.Tenant{}, err
+	}
+	return l.setTenant(ctx, name, "ledger", func(ctx context.Context, t *transaction) (sqlitequery.TenantQuotum, error) {
+		return t.q.SetPools(ctx, sqlitequery.SetPoolsParams{Tenant: name, Pools: list})
+	})
+}
+
+func (l *Ledger) setTenant(ctx context.Context, name, topic string, set func(context.Context, *transaction) (sqlitequery.TenantQuotum, error)) (budget.Tenant, error) {
+	return change(ctx, l, "set what tenant "+name+" may use", func(ctx context.Context, t *transaction) (budget.Tenant, error) {
+		row, err := set(ctx, t)
+		if err != nil {
+			return budget.Tenant{}, err
+		}
+		t.changed(topic, budget.Ref{Tenant: name}, 0)
+		return tenant(row)
+	})
+}
+
+func allowList(name, what string, allow []string) (string, error) {
+	if err := budget.CheckAllow(name, what, allow); err != nil {
+		return "", err
+	}
+	list, err := json.Marshal(append([]string{}, allow...))
+	if err != nil {
+		return "", fmt.Errorf("encode the %s of tenant %s: %w", what, name, err)
+	}
+	return string(list), nil
+}
+
+// Pools lists all pools by name.
+func (l *Ledger) Pools(ctx context.Context) ([]budget.Pool, error) {
+	return view(ctx, l, "list the pools", func(q *sqlitequery.Queries) ([]budget.Pool, error) {
+		rows, err := q.ListPools(ctx)
+		return pools(rows), err
+	})
+}
+
+// SetPool sets a pool's cap and creates the pool if it is new.
+func (l *Ledger) SetPool(ctx context.Context, name string, limit int64) (budget.Pool, error) {
+	if err := budget.CheckCap("pool", name, limit); err != nil {
+		return budget.Pool{}, err
+	}
+	return change(ctx, l, "set pool "+name, func(ctx context.Context, t *transaction) (budget.Pool, error) {
+		row, err := t.q.SetPool(ctx, sqlitequery.SetPoolParams{Pool: name, Cap: limit})
+		t.changed("quota", budget.Ref{ID: name}, 0)
+		return budget.Pool{Name: row.Pool, Cap: row.Cap, Used: row.Used}, err
+	})
+}
