@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+	"time"
+
+	"modeldock.io/internal/traffic"
+)
+
+// known returns the decisions' base, or says that none has arrived yet.
+func (g *Gateway) known() (*index, error) {
+	snapshot := g.cfg.Snapshot()
+	if snapshot == nil {
+		return nil, &failure{
+			status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "no_snapshot", outcome: traffic.UpstreamError,
+			message:    "the gateway has not yet received keys and models from the controller; try again in a few seconds",
+			retryAfter: 2 * time.Second, silent: true,
+		}
+	}
+	if i := g.index.Load(); i != nil && i.snapshot == snapshot {
+		return i, nil
+	}
+	i := newIndex(snapshot)
+	g.index.Store(i)
+	return i, nil
+}
+
+// authenticate finds the caller by the key in the Authorization header; only
+// who brings none is looked for by Config.Principal.
+func (g *Gateway) authenticate(view *index, r *http.Request) (traffic.Key, error) {
+	token, given := bearer(r.Header.Get("Authorization"))
+	if !given {
+		if g.cfg.Principal != nil {
+			if key, ok := g.cfg.Principal(r); ok {
+				return key, nil
+			}
+		}
+		return traffic.Key{}, unauthorized("missing_api_key",
+			"no API key was sent; send it as \"Authorization: Bearer mdk_…\"")
+	}
+	id, secret, wellFormed := splitKey(token)
+	hash := sha256.Sum256([]byte(secret))
+	key, known := view.snapshot.Keys[id]
+	match := subtle.ConstantTimeCompare(hash[:], key.SecretHash[:]) == 1
+	if !wellFormed || !known || !match {
+		return traffic.Key{}, unauthorized("invalid_api_key",
+			"the API key is unknown or was revoked; ask an administrator for a new one")
+	}
+	if !key.ExpiresAt.IsZero() && !g.cfg.Clock().Before(key.ExpiresAt) {
+		return traffic.Key{}, unauthorized("expired_api_key",
+			"the API key has expired at "+key.ExpiresAt.UTC().Format(time.RFC3339)+"; ask an administrator for a new one")
+	}
+	return key, nil
+}
+
+// bearer returns the token of an Authorization header.
+func bearer(header string) (string, bool) {
+	const scheme = "Bearer "
+	if len(header) < len(scheme) || !strings.EqualFold(header[:len(scheme)], scheme) {
+		return "", false
+	}
+	return strings.TrimSpace(header[len(scheme):]), true
+}
+
+// splitKey takes mdk_<id>_<secret> apart; the id has no underscore.
+func splitKey(token string) (id, secret string, ok bool) {
+	rest, ok := strings.CutPrefix(token, "mdk_")
+	if !ok {
+		return "", "", false
+	}
+	id, secret, ok = strings.Cut(rest, "_")
+	return id, secret, ok && id != "" && secret != ""
+}
+
+// unauthorized leaves no evidence record: strangers must not be able to crowd
+// out the records of tenants. The metrics count them.
+func unauthorized(code, message string) error {
+	return &failure{
+		status: http.StatusUnauthorized, kind: typeAuth, code: code, message: message,
+		outcome: traffic.Forbidden, silent: true,
+	}
+}

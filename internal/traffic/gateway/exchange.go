@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"modeldock.io/internal/traffic"
+)
+
+// statusClientGone is what the record of a caller who left before the answer
+// began shows; it is never sent.
+const statusClientGone = 499
+
+// exchange is one request with what is known about it so far.
+type exchange struct {
+	g         *Gateway
+	w         http.ResponseWriter
+	r         *http.Request
+	rec       traffic.Inference
+	inference bool // leaves a record
+	silent    bool // …unless nobody known called
+	started   bool // the status is on its way to the caller
+	aborted   bool // the connection has to be cut
+	meter     *meter
+}
+
+// begin stamps the arrival and gives the request its id.
+func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) *exchange {
+	now := g.cfg.Clock()
+	x := &exchange{g: g, w: w, r: r}
+	x.rec.RequestID = newRequestID(now)
+	x.rec.ClientRequestID = printable(r.Header.Get("X-Request-Id"))
+	x.rec.Path = r.URL.Path
+	x.rec.Model = otherLabel
+	x.rec.ReceivedAt = now
+	w.Header()["X-Request-Id"] = []string{x.rec.RequestID}
+	return x
+}
+
+// printable keeps a client's id fit for logs.
+func printable(s string) string {
+	const most = 128
+	s = s[:min(len(s), most)]
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return ""
+		}
+	}
+	return s
+}
+
+func (x *exchange) now() time.Time { return x.g.cfg.Clock() }
+
+func (x *exchange) caller(k traffic.Key) { x.rec.Tenant, x.rec.KeyID = k.Tenant, k.ID }
+
+func (x *exchange) model(m *traffic.Model) {
+	x.rec.Owner, x.rec.Model, x.rec.Version = m.Owner, m.Name, m.Version
+	x.rec.ReservationID, x.rec.ObjectUID = m.RequestID, m.ObjectUID
+	x.meter = x.g.metrics.meter(x.rec.Tenant, m.Owner+"/"+m.Name, m.Version)
+}
+
+func (x *exchange) endpoint(e traffic.Endpoint) {
+	x.rec.EndpointUID, x.rec.ObjectUID = e.UID, e.ObjectUID
+}
+
+// start sends the status; what goes wrong later cannot change it any more.
+func (x *exchange) start(status int) {
+	x.started = true
+	x.rec.Status = status
+	x.w.WriteHeader(status)
+}
+
+// contentDelivered stamps the first content once it was flushed. A stream that
+// goes on is recorded at once, so that its proof does not wait for its end.
+func (x *exchange) contentDelivered(goesOn bool) {
+	x.rec.FirstContentAt = x.now()
+	x.meter.firstChunk.Observe(x.rec.FirstContentAt.Sub(x.rec.ReceivedAt).Seconds())
+	if goesOn {
+		x.g.cfg.Recorder.Record(x.rec)
+	}
+}
+
+// fail turns an error into the answer and the record's outcome.
+func (x *exchange) fail(err error) {
+	var f *failure
+	switch {
+	case errors.Is(err, errGone):
+		x.rec.Outcome, x.rec.Error = traffic.ClientCancelled, errGone.Error()
+		if !x.started {
+			x.rec.Status = statusClientGone
+		}
+		x.aborted = true
+		return
+	case errors.Is(err, errAborted):
+		x.aborted = true
+		return
+	case !errors.As(err, &f):
+		x.g.cfg.Logger.Error("request failed", "requestID", x.rec.RequestID, "error", err)
+		f = internalFailure(x.rec.RequestID)
+	}
+	x.silent = f.silent
+	x.note(f)
+	if x.started {
+		x.aborted = true
+		return
+	}
+	x.started = true
+	x.rec.Status = f.status
+	f.write(x.w)
+}
+
+// note puts a failure into the record.
+func (x *exchange) note(f *failure) {
+	x.rec.Outcome, x.rec.Error = f.outcome, f.code
+	if f.code == "" {
+		x.rec.Error = f.kind
+	}
+}
+
+func internalFailure(requestID string) *failure {
+	return &failure{
+		status: http.StatusInternalServerError, kind: typeServer, code: "internal_error", outcome: traffic.UpstreamError,
+		message: fmt.Sprintf("the gateway failed on request %s; its log says why", requestID), noRetry: true,
+	}
+}
+
+// finish runs on every exit, panics included: answer, metrics, evidence.
+func (x *exchange) finish() {
+	p := recover()
+	if p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the value that net/http itself compares
+		x.g.cfg.Logger.Error("request panicked", "requestID", x.rec.RequestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		x.fail(internalFailure(x.rec.RequestID))
+	}
+	x.g.metrics.finished(x)
+	if x.inference && !x.silent {
+		x.g.cfg.Recorder.Record(x.rec)
+	}
+	if x.aborted || p == http.ErrAbortHandler { //nolint:errorlint // see above
+		panic(http.ErrAbortHandler)
+	}
+}

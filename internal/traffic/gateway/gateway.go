@@ -1,0 +1,151 @@
+// Package gateway is the traffic account's OpenAI-compatible front: it knows
+// the caller by the key alone, finds the model's version and a ready replica,
+// relays the answer as it is made, and leaves evidence of what really reached
+// the caller.
+package gateway
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/route"
+	"modeldock.io/internal/traffic/waitroom"
+)
+
+// DefaultMaxBody is the largest request body that is read: 32 MiB.
+const DefaultMaxBody = 32 << 20
+
+// Config is what a gateway works with. Snapshot, Table and Recorder are
+// required.
+type Config struct {
+	// Snapshot returns the last known good snapshot without blocking; nil
+	// means that none has arrived yet.
+	Snapshot func() *traffic.Snapshot
+	Table    *route.Table
+	Recorder traffic.Recorder
+	Clock    func() time.Time // default time.Now
+	Logger   *slog.Logger     // default slog.Default
+	MaxBody  int64            // bytes; default DefaultMaxBody
+	// Principal may know a caller who brings no key, for example by the
+	// console's session. It is asked only then.
+	Principal func(*http.Request) (traffic.Key, bool)
+	// Registerer takes the metrics; nil keeps them unregistered.
+	Registerer prometheus.Registerer
+}
+
+// Gateway serves /v1. It is an http.Handler for any number of requests at
+// once.
+type Gateway struct {
+	cfg       Config
+	index     atomic.Pointer[index]
+	room      *waitroom.Room[route.Key, *route.Lease]
+	transport *http.Transport
+	bodies    bodies
+	buffers   buffers
+	metrics   *metrics
+	unwatch   func()
+}
+
+// New checks the configuration and returns a gateway. Close it after its
+// server has been shut down.
+func New(cfg Config) (*Gateway, error) {
+	if cfg.Snapshot == nil || cfg.Table == nil || cfg.Recorder == nil {
+		return nil, errors.New("build the gateway: Snapshot, Table and Recorder must be given")
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.MaxBody <= 0 {
+		cfg.MaxBody = DefaultMaxBody
+	}
+	g := &Gateway{
+		cfg:       cfg,
+		room:      waitroom.New(cfg.Table.Acquire),
+		transport: newTransport(),
+	}
+	var err error
+	if g.metrics, err = newMetrics(g); err != nil {
+		return nil, err
+	}
+	g.unwatch = cfg.Table.OnChange(func(keys []route.Key) {
+		for _, k := range keys {
+			g.room.Wake(k)
+		}
+	})
+	return g, nil
+}
+
+// Close lets go of the endpoint table and of idle connections.
+func (g *Gateway) Close() {
+	g.unwatch()
+	g.transport.CloseIdleConnections()
+}
+
+// operation is one path that takes a request for a model.
+type operation struct {
+	path     string
+	streams  bool // it can answer with a stream of completions
+	messages bool // it needs the member "messages"
+}
+
+// operationFor is the explicit list: what is not here is not served.
+func operationFor(path string) (operation, bool) {
+	switch path {
+	case "/v1/chat/completions":
+		return operation{path: path, streams: true, messages: true}, true
+	case "/v1/completions":
+		return operation{path: path, streams: true}, true
+	case "/v1/embeddings":
+		return operation{path: path}, true
+	}
+	return operation{}, false
+}
+
+// ServeHTTP finds out what is asked for; see infer for how a request for a
+// model goes.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := g.begin(w, r)
+	defer x.finish()
+	op, inference := operationFor(r.URL.Path)
+	id, oneModel := strings.CutPrefix(r.URL.Path, "/v1/models/")
+	var err error
+	switch {
+	case inference:
+		if err = allow(r, http.MethodPost); err == nil {
+			x.inference = true
+			err = g.infer(x, op)
+		}
+	case r.URL.Path == "/v1/models":
+		if err = allow(r, http.MethodGet, http.MethodHead); err == nil {
+			err = g.listModels(x)
+		}
+	case oneModel && id != "":
+		if err = allow(r, http.MethodGet, http.MethodHead); err == nil {
+			err = g.showModel(x, id)
+		}
+	default:
+		err = unknownPath(r.URL.Path)
+	}
+	if err != nil {
+		x.fail(err)
+	}
+}
+
+func allow(r *http.Request, methods ...string) error {
+	for _, m := range methods {
+		if r.Method == m {
+			return nil
+		}
+	}
+	return wrongMethod(r.Method, r.URL.Path, strings.Join(methods, ", "))
+}

@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"modeldock.io/internal/traffic/gateway/wire"
+)
+
+// infer is the way of one request for a model, from the key to the last byte.
+func (g *Gateway) infer(x *exchange, op operation) error {
+	// 1. Who calls, by the credential alone.
+	view, err := g.known()
+	if err != nil {
+		return err
+	}
+	key, err := g.authenticate(view, x.r)
+	if err != nil {
+		return err
+	}
+	x.caller(key)
+
+	// 2. What is asked. The body is read once and scanned, never re-encoded.
+	body, err := g.readBody(x)
+	if err != nil {
+		return err
+	}
+	defer body.release()
+	asked, err := wire.ScanRequest(body.bytes)
+	if err == nil {
+		err = op.check(&asked)
+	}
+	if err != nil {
+		return badRequest(err)
+	}
+	x.rec.Stream = asked.Stream
+
+	// 3. Which model the caller means and may use, and which of its versions.
+	versions, err := view.resolve(key, parseName(asked.Model))
+	if err != nil {
+		return err
+	}
+	model := g.chooseVersion(versions, x.r.Header.Get("X-Session-Id"))
+	x.model(model)
+
+	// 4. Which replica, at once or after waiting; given back on every exit.
+	lease, err := g.place(x, model)
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	endpoint := lease.Endpoint()
+	x.endpoint(endpoint)
+
+	// 5. Forward: only the engine's own model name and, if accounting needs
+	//    it, the wish for the usage are put into the body.
+	upstream := endpoint.Upstream
+	if upstream == "" {
+		upstream = model.Name
+	}
+	body.patch(asked.Patches(upstream, op.streams))
+	answer, err := g.forward(x, op, endpoint.Address, body)
+	if err != nil {
+		return err
+	}
+	defer answer.close()
+
+	// 6. Relay what comes, as it comes.
+	return g.relay(x, answer, op.streams && asked.Stream && !asked.AsksUsage)
+}
+
+// check tells what the operation needs and the body does not have.
+func (op operation) check(asked *wire.Request) error {
+	switch {
+	case !asked.HasModel:
+		return &wire.RequestError{Param: "model", Code: "missing_model", Err: errNoModel}
+	case op.messages && asked.Messages != wire.Filled:
+		return &wire.RequestError{Param: "messages", Code: "empty_messages", Err: errNoMessages}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// otherLabel stands for what is unknown and for what is too much.
+	otherLabel = "other"
+	// maxMeters bounds the combinations of tenant, model and version that are
+	// told apart, however many the snapshot has had over time.
+	maxMeters = 2000
+)
+
+// metrics are the gateway's figures for Prometheus.
+type metrics struct {
+	requests        *prometheus.CounterVec
+	firstByte       *prometheus.HistogramVec
+	firstChunk      *prometheus.HistogramVec
+	upstreamCancels prometheus.Counter
+
+	mu     sync.RWMutex
+	meters map[meterKey]*meter
+}
+
+type meterKey struct{ tenant, model, version string }
+
+// meter has the label handles of one combination resolved, so that a request
+// looks them up once.
+type meter struct {
+	firstByte, firstChunk prometheus.Observer
+	requests              *prometheus.CounterVec // curried
+
+	mu    sync.RWMutex
+	codes map[int]prometheus.Counter
+}
+
+func newMetrics(g *Gateway) (*metrics, error) {
+	seconds := []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "modeldock_gateway_requests_total",
+			Help: "Requests answered, by the caller's tenant, owner/model, version and status.",
+		}, []string{"tenant", "model", "version", "code"}),
+		firstByte: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "modeldock_gateway_first_byte_seconds", Buckets: seconds,
+			Help: "Time from the request's arrival to the engine's response header.",
+		}, []string{"model", "version"}),
+		firstChunk: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "modeldock_gateway_first_chunk_seconds", Buckets: seconds,
+			Help: "Time from the request's arrival to the first content that was flushed to the caller.",
+		}, []string{"model", "version"}),
+		upstreamCancels: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "modeldock_gateway_upstream_cancels_total",
+			Help: "Requests that were cancelled at the engine because the caller left.",
+		}),
+		meters: map[meterKey]*meter{},
+	}
+	if g.cfg.Registerer == nil {
+		return m, nil
+	}
+	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "modeldock_gateway_snapshot_age_seconds",
+		Help: "Age of the keys, grants and models that the gateway decides by; -1 if it has none.",
+	}, g.snapshotAge)
+	for _, c := range []prometheus.Collector{m.requests, m.firstByte, m.firstChunk, m.upstreamCancels, age, newLoadCollector(g)} {
+		if err := g.cfg.Registerer.Register(c); err != nil {
+			return nil, fmt.Errorf("register the gateway's metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (g *Gateway) snapshotAge() float64 {
+	s := g.cfg.Snapshot()
+	if s == nil {
+		return -1
+	}
+	return g.cfg.Clock().Sub(s.At).Seconds()
+}
+
+// meter returns the handles of a combination; beyond the bound all share one.
+func (m *metrics) meter(tenant, model, version string) *meter {
+	k := meterKey{tenant, model, version}
+	m.mu.RLock()
+	found := m.meters[k]
+	m.mu.RUnlock()
+	if found != nil {
+		return found
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if found = m.meters[k]; found != nil {
+		return found
+	}
+	if len(m.meters) >= maxMeters {
+		k = meterKey{otherLabel, otherLabel, otherLabel}
+		if found = m.meters[k]; found != nil {
+			return found
+		}
+	}
+	found = &meter{
+		firstByte:  m.firstByte.WithLabelValues(k.model, k.version),
+		firstChunk: m.firstChunk.WithLabelValues(k.model, k.version),
+		requests:   m.requests.MustCurryWith(prometheus.Labels{"tenant": k.tenant, "model": k.model, "version": k.version}),
+		codes:      map[int]prometheus.Counter{},
+	}
+	m.meters[k] = found
+	return found
+}
+
+func (t *meter) answered(status int) {
+	t.mu.RLock()
+	c := t.codes[status]
+	t.mu.RUnlock()
+	if c == nil {
+		t.mu.Lock()
+		c = t.requests.WithLabelValues(strconv.Itoa(status))
+		t.codes[status] = c
+		t.mu.Unlock()
+	}
+	c.Inc()
+}
+
+// finished counts a request; one that named no model that its caller may use
+// counts under "other".
+func (m *metrics) finished(x *exchange) {
+	t := x.meter
+	if t == nil {
+		t = m.meter(x.rec.Tenant, otherLabel, otherLabel)
+	}
+	t.answered(x.rec.Status)
+}

@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/gateway/wire"
+)
+
+// keptTail is how much of a long answer's end is searched for the usage.
+const keptTail = 8 << 10
+
+// relayBody passes an answer that is no stream. The beginning is read before
+// the status is sent, so that an engine that dies in a short answer is still
+// an error with a status of its own.
+func (g *Gateway) relayBody(x *exchange, a *answer) error {
+	buffer := g.buffers.getLarge()
+	defer g.buffers.large.Put(buffer)
+	n, whole, err := readStart(a.source, buffer[:])
+	x.rec.LastByteAt = x.now()
+	if err != nil {
+		return x.sourceFailed(err)
+	}
+	header := x.w.Header()
+	returnHeader(header, a, x.rec.Version)
+	switch {
+	case whole:
+		header["Content-Length"] = []string{strconv.Itoa(n)}
+	case a.ContentLength >= 0:
+		header["Content-Length"] = []string{strconv.FormatInt(a.ContentLength, 10)}
+	}
+	x.start(a.StatusCode)
+	if err := x.send(buffer[:n]); err != nil {
+		return err
+	}
+	rc := http.NewResponseController(x.w)
+	if err := x.flush(rc); err != nil {
+		return err
+	}
+	x.contentDelivered(false)
+	if whole {
+		if chunk, err := wire.ReadAnswer(buffer[:n]); err == nil {
+			x.usage(chunk.Usage)
+		}
+	} else if err := x.relayRest(a.source, rc, buffer[:], n); err != nil {
+		return err
+	}
+	x.rec.DoneAt = x.now()
+	x.rec.Outcome = traffic.Completed
+	return nil
+}
+
+// readStart fills buf or reads to the end, whichever comes first.
+func readStart(src io.Reader, buf []byte) (n int, whole bool, err error) {
+	for n < len(buf) {
+		c, err := src.Read(buf[n:])
+		n += c
+		if errors.Is(err, io.EOF) {
+			return n, true, nil
+		}
+		if err != nil {
+			return n, false, err
+		}
+	}
+	return n, false, nil
+}
+
+// relayRest passes what did not fit into the first buffer, which still holds
+// the n bytes before it.
+func (x *exchange) relayRest(src io.Reader, rc *http.ResponseController, buf []byte, n int) error {
+	tail := append(make([]byte, 0, 2*keptTail), buf[max(0, n-keptTail):n]...)
+	for {
+		n, err := src.Read(buf)
+		if n > 0 {
+			x.rec.LastByteAt = x.now()
+			if err := x.send(buf[:n]); err != nil {
+				return err
+			}
+			tail = keepTail(tail, buf[:n])
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			x.usage(wire.ReadTailUsage(tail))
+			return x.flush(rc)
+		case err != nil:
+			return x.sourceFailed(err)
+		}
+	}
+}
+
+// keepTail appends p and keeps the last bytes.
+func keepTail(tail, p []byte) []byte {
+	if len(p) >= keptTail {
+		return append(tail[:0], p[len(p)-keptTail:]...)
+	}
+	if drop := len(tail) + len(p) - keptTail; drop > 0 {
+		tail = tail[:copy(tail, tail[drop:])]
+	}
+	return append(tail, p...)
+}
+
+func (x *exchange) usage(u wire.Usage) {
+	if u.Reported {
+		x.rec.PromptTokens, x.rec.CompletionTokens = u.Prompt, u.Completion
+	}
+}

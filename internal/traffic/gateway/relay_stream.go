@@ -1,0 +1,272 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/gateway/wire"
+)
+
+const (
+	// maxHeld is how much of one event is kept until its end is there. What
+	// is longer passes unread.
+	maxHeld = 256 << 10
+	// afterDone is how long an engine may keep its connection open after
+	// [DONE] before it is taken as the end.
+	afterDone = time.Second
+)
+
+// streamRelay passes one stream of events on. It works on a window: bytes that
+// were read and not yet written, which begin with an event.
+type streamRelay struct {
+	x         *exchange
+	rc        *http.ResponseController
+	cancel    context.CancelFunc // of the upstream request
+	dropUsage bool
+
+	scan   wire.EventScanner
+	base   []byte // the pooled window, which most streams never outgrow
+	window []byte // window[:filled] was read
+	filled int
+	unsent bool // something was written and not flushed
+
+	content     bool   // content was passed, perhaps not flushed yet
+	seen, ended uint64 // choices that were seen and that have a finish_reason
+	done        bool   // [DONE] was passed
+	lastByte    byte   // that was written
+}
+
+// relayStream passes events byte for byte, flushed with every read. One event
+// may be left out (the usage that only we asked for) and one may be added: the
+// error that says that the stream is broken.
+func (g *Gateway) relayStream(x *exchange, a *answer, dropUsage bool) error {
+	buffer := g.buffers.getSmall()
+	defer g.buffers.small.Put(buffer)
+	s := &streamRelay{
+		x: x, rc: http.NewResponseController(x.w), cancel: a.cancel,
+		dropUsage: dropUsage, base: buffer[:], window: buffer[:],
+	}
+	header := x.w.Header()
+	returnHeader(header, a, x.rec.Version)
+	if header["Cache-Control"] == nil {
+		header["Cache-Control"] = []string{"no-cache"}
+	}
+	header["X-Accel-Buffering"] = []string{"no"}
+	// A stream outlives any write limit of the server; where none is set or
+	// the writer knows none there is nothing to lift.
+	_ = s.rc.SetWriteDeadline(time.Time{})
+	x.start(a.StatusCode)
+	if err := x.flush(s.rc); err != nil {
+		return err
+	}
+	return s.run(a.source)
+}
+
+func (s *streamRelay) run(source io.Reader) error {
+	for {
+		n, err := source.Read(s.window[s.filled:])
+		if n > 0 {
+			s.filled += n
+			s.x.rec.LastByteAt = s.x.now()
+			if ended, err := s.pass(); ended || err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return s.end(err)
+		}
+		if s.filled == len(s.window) {
+			if err := s.makeRoom(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// pass writes all complete events of the window. It ends the stream after an
+// event that reports a failure.
+func (s *streamRelay) pass() (ended bool, err error) {
+	win := s.window[:s.filled]
+	from, to := 0, 0 // complete events that were not written yet
+	var failed *failure
+	for failed == nil {
+		event, ok := s.scan.Next(win)
+		if !ok {
+			break
+		}
+		chunk := wire.ReadEvent(event)
+		switch {
+		case chunk.Kind == wire.Failure && !s.done:
+			failed = failureOf(event)
+			continue
+		case chunk.Kind == wire.UsageOnly && s.dropUsage:
+			s.dropUsage = false
+			err = s.write(win[from:to])
+			from = event.End
+		}
+		to = event.End
+		s.note(chunk)
+		if err != nil {
+			return true, err
+		}
+	}
+	if err := s.write(win[from:to]); err != nil {
+		return true, err
+	}
+	if failed != nil {
+		return true, s.fail(failed)
+	}
+	if err := s.flush(true); err != nil {
+		return true, err
+	}
+	s.filled = copy(s.window, win[to:])
+	s.scan.Shift(to)
+	s.shrink()
+	return false, nil
+}
+
+// note keeps what the chunk says for the evidence.
+func (s *streamRelay) note(c wire.Chunk) {
+	s.content = s.content || c.Kind == wire.Content
+	s.seen |= c.Seen
+	s.ended |= c.Ended
+	s.done = s.done || c.Kind == wire.Done
+	if c.Reported {
+		s.x.rec.PromptTokens, s.x.rec.CompletionTokens = c.Prompt, c.Completion
+	}
+}
+
+// flush sends what was written and stamps what has thereby reached the caller.
+func (s *streamRelay) flush(goesOn bool) error {
+	if !s.unsent {
+		return nil
+	}
+	s.unsent = false
+	if err := s.x.flush(s.rc); err != nil {
+		return err
+	}
+	if s.content && s.x.rec.FirstContentAt.IsZero() {
+		s.x.contentDelivered(goesOn && !s.done)
+	}
+	if s.done && s.x.rec.DoneAt.IsZero() {
+		s.x.rec.DoneAt = s.x.now()
+		time.AfterFunc(afterDone, s.cancel) // unless the engine ends by itself
+	}
+	return nil
+}
+
+func (s *streamRelay) write(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	s.lastByte, s.unsent = p[len(p)-1], true
+	return s.x.send(p)
+}
+
+// makeRoom grows a full window, or passes on an event that is too long to be
+// kept.
+func (s *streamRelay) makeRoom() error {
+	if len(s.window) < maxHeld {
+		grown := make([]byte, min(4*len(s.window), maxHeld))
+		copy(grown, s.window)
+		s.window = grown
+		return nil
+	}
+	if err := s.write(s.window); err != nil {
+		return err
+	}
+	s.filled = 0
+	s.scan.GiveUp()
+	return s.flush(true)
+}
+
+// end decides what the end of the engine's answer means.
+func (s *streamRelay) end(cause error) error {
+	if s.x.r.Context().Err() != nil && !s.done {
+		return s.x.sourceFailed(cause)
+	}
+	if ended, err := s.passTail(); ended || err != nil {
+		return err
+	}
+	clean := errors.Is(cause, io.EOF)
+	if !s.done && clean && s.ended != 0 && s.ended == s.seen {
+		// All choices are finished: only the formality is missing.
+		s.done = true
+		if err := s.write([]byte("data: [DONE]\n\n")); err != nil {
+			return err
+		}
+		if err := s.flush(false); err != nil {
+			return err
+		}
+	}
+	if s.done {
+		s.x.rec.Outcome = traffic.Completed
+		return nil
+	}
+	var cut *failure
+	if err := s.x.sourceFailed(cause); !errors.As(err, &cut) {
+		return err
+	}
+	if err := s.fail(cut); err != nil {
+		return err
+	}
+	return errAborted
+}
+
+// passTail looks at what stands after the last empty line: [DONE] or the text
+// of a crash need none. Anything else is half an event, which no client may
+// see.
+func (s *streamRelay) passTail() (ended bool, err error) {
+	if s.filled == 0 {
+		return false, nil
+	}
+	win := append(s.window[:s.filled:s.filled], "\n\n"...)
+	event, ok := s.scan.Next(win)
+	if !ok {
+		return false, nil
+	}
+	switch kind := wire.ReadEvent(event).Kind; {
+	case kind == wire.Done:
+		s.done = true
+		if err := s.write(win); err != nil {
+			return true, err
+		}
+		return false, s.flush(false)
+	case kind == wire.Failure && !halfObject(event):
+		return true, s.fail(failureOf(event))
+	}
+	return false, nil
+}
+
+// halfObject tells that an event's data is the beginning of a JSON object
+// whose rest never came.
+func halfObject(e wire.Event) bool {
+	return e.HasData && bytes.HasPrefix(bytes.TrimSpace(e.Data), []byte("{")) && !json.Valid(e.Data)
+}
+
+// fail adds the error as an event of its own, after which the stream ends
+// without [DONE].
+func (s *streamRelay) fail(f *failure) error {
+	s.x.note(f)
+	event := f.event()
+	if s.lastByte == '\r' {
+		event = append([]byte("\n"), event...) // an engine that tore CRLF
+	}
+	if err := s.write(event); err != nil {
+		return err
+	}
+	return s.flush(false)
+}
+
+// shrink gives a grown window back as soon as it is not needed any more.
+func (s *streamRelay) shrink() {
+	if len(s.window) > len(s.base) && s.filled == 0 {
+		s.window = s.base
+	}
+}

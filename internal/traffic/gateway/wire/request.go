@@ -1,0 +1,199 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// RequestError is what is wrong with a request's body, in the terms of the
+// error that the caller gets.
+type RequestError struct {
+	Param string // the member at fault, or empty
+	Code  string
+	Err   error
+}
+
+func (e *RequestError) Error() string { return e.Err.Error() }
+func (e *RequestError) Unwrap() error { return e.Err }
+
+func badMember(param, code, format string, args ...any) error {
+	return &RequestError{Param: param, Code: code, Err: fmt.Errorf(format, args...)}
+}
+
+// Request is where the members that the gateway cares for lie in a body.
+type Request struct {
+	Model    string // decoded
+	HasModel bool
+	Stream   bool
+	// AsksUsage is stream_options.include_usage as the caller set it.
+	AsksUsage bool
+	// Messages tells what the member "messages" is.
+	Messages Presence
+
+	model      span // the value, with its quotes
+	options    span // the value of stream_options, zero if absent
+	usage      span // the value of include_usage, zero if absent
+	optionsMap bool // stream_options is an object, not null
+	optionsGap bool // that object has other members
+	hasStream  bool
+}
+
+// Presence tells whether an array is there and has items.
+type Presence int
+
+// The presences.
+const (
+	Absent Presence = iota
+	Empty
+	Filled
+)
+
+// ScanRequest checks that body is one JSON object and finds its members. The
+// errors are *RequestError.
+func ScanRequest(body []byte) (Request, error) {
+	var req Request
+	c := &cursor{b: body}
+	err := c.object(func(key []byte) error { return req.member(c, key) })
+	if err == nil && c.space() != 0 {
+		err = fmt.Errorf("there is something after the JSON object, at byte %d", c.i)
+	} else if err == nil && c.i < len(body) { // a NUL is no white space
+		err = c.fail("the end")
+	}
+	if err == nil {
+		return req, nil
+	}
+	var known *RequestError
+	if errors.As(err, &known) {
+		return req, known
+	}
+	return req, &RequestError{Code: "invalid_json", Err: fmt.Errorf("the request body is not a JSON object: %w", err)}
+}
+
+func (r *Request) member(c *cursor, raw []byte) error {
+	switch key := memberName(raw); key {
+	case "model":
+		return r.scanModel(c)
+	case "stream":
+		return r.scanStream(c)
+	case "stream_options":
+		return r.scanOptions(c)
+	case "messages":
+		return r.scanMessages(c)
+	default:
+		// Another letter case of "model" is what some servers take for it and
+		// others do not: nobody could say which model was meant.
+		if len(key) == len("model") && strings.EqualFold(key, "model") {
+			return badMember("model", "ambiguous_model", "the member %q must be written \"model\"", key)
+		}
+		return c.skip(1)
+	}
+}
+
+// memberName decodes a key; the keys that matter are short, and only those
+// with escapes cost an allocation.
+func memberName(raw []byte) string {
+	switch string(raw) { // compiled without a copy
+	case "model":
+		return "model"
+	case "stream":
+		return "stream"
+	case "stream_options":
+		return "stream_options"
+	case "messages":
+		return "messages"
+	}
+	if len(raw) > 6*len("stream_options") || (len(raw) != len("model") && plainPrefix(raw) == len(raw)) {
+		return ""
+	}
+	return unquote(raw)
+}
+
+func (r *Request) scanModel(c *cursor) error {
+	if r.HasModel {
+		return badMember("model", "ambiguous_model", "the member \"model\" is there twice; send it once")
+	}
+	if c.space() != '"' {
+		start := c.i
+		if err := c.skip(1); err != nil {
+			return err
+		}
+		return badMember("model", "invalid_type", "\"model\" must be a string, not %.40s", c.b[start:c.i])
+	}
+	start := c.i
+	value, err := c.str()
+	if err != nil {
+		return err
+	}
+	r.HasModel, r.Model, r.model = true, unquote(value.of(c.b)), span{start, c.i}
+	return nil
+}
+
+func (r *Request) scanStream(c *cursor) error {
+	if r.hasStream {
+		return badMember("stream", "duplicate_member", "the member \"stream\" is there twice; send it once")
+	}
+	r.hasStream = true
+	switch c.space() {
+	case 't':
+		r.Stream = true
+		return c.word("true")
+	case 'f':
+		return c.word("false")
+	case 'n':
+		return c.word("null")
+	}
+	if err := c.skip(1); err != nil {
+		return err
+	}
+	return badMember("stream", "invalid_type", "\"stream\" must be true or false")
+}
+
+func (r *Request) scanOptions(c *cursor) error {
+	if r.options.end != 0 {
+		return badMember("stream_options", "duplicate_member", "the member \"stream_options\" is there twice; send it once")
+	}
+	first := c.space()
+	start := c.i
+	var err error
+	switch first {
+	case 'n':
+		err = c.word("null")
+	case '{':
+		r.optionsMap = true
+		err = c.object(func(key []byte) error { return r.option(c, key) })
+	default:
+		if err = c.skip(1); err == nil {
+			err = badMember("stream_options", "invalid_type", "\"stream_options\" must be an object")
+		}
+	}
+	r.options = span{start, c.i}
+	return err
+}
+
+func (r *Request) option(c *cursor, key []byte) error {
+	r.optionsGap = true
+	if string(key) != "include_usage" {
+		return c.skip(2)
+	}
+	if r.usage.end != 0 {
+		return badMember("stream_options.include_usage", "duplicate_member", "the member \"include_usage\" is there twice; send it once")
+	}
+	r.AsksUsage = c.space() == 't'
+	start := c.i
+	err := c.skip(2)
+	r.usage = span{start, c.i}
+	return err
+}
+
+func (r *Request) scanMessages(c *cursor) error {
+	if c.space() != '[' {
+		r.Messages = Filled // not an array: the engine says what it thinks of it
+		return c.skip(1)
+	}
+	r.Messages = Empty
+	return c.array(func() error {
+		r.Messages = Filled
+		return c.skip(2)
+	})
+}
