@@ -26,6 +26,10 @@ type Desired struct {
 	Generation int64
 	Model      modelspec.Model
 	Funded     int // the target never runs more replicas
+	// UID is set where the ledger has the object bound already. A target whose
+	// objects are its own records restores one that was lost under this
+	// identity; others cannot choose a UID and ignore it.
+	UID string
 }
 
 // Target is where models run. Implementations are safe for concurrent use and
@@ -83,6 +87,7 @@ const (
 type Status struct {
 	Ref         budget.Ref
 	Object      budget.Object
+	Ledger      string // incarnation of the ledger that the object belongs to
 	Exists      bool
 	Generation  int64 // the generation that the replicas run
 	Wanted      int

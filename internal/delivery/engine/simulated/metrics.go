@@ -1,0 +1,68 @@
+package simulated
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics carry vLLM's names, so that whoever scrapes a real engine can
+// scrape this one; what only a simulation has is named modeldock_simulated_*.
+type metrics struct {
+	registry  *prometheus.Registry
+	running   prometheus.Gauge
+	waiting   prometheus.Gauge
+	cacheV0   prometheus.Gauge
+	cacheV1   prometheus.Gauge
+	prompted  prometheus.Counter
+	generated prometheus.Counter
+	finished  prometheus.Counter
+	cancelled prometheus.Counter
+	memory    prometheus.Gauge
+}
+
+func newMetrics(opts Options) *metrics {
+	labels := prometheus.Labels{"model_name": opts.Model}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels})
+	}
+	m := &metrics{
+		registry:  prometheus.NewRegistry(),
+		running:   gauge("vllm:num_requests_running", "Requests that are being generated."),
+		waiting:   gauge("vllm:num_requests_waiting", "Requests that wait for a place."),
+		cacheV0:   gauge("vllm:gpu_cache_usage_perc", "KV cache in use; 1 is full."),
+		cacheV1:   gauge("vllm:kv_cache_usage_perc", "KV cache in use; 1 is full."),
+		prompted:  counter("vllm:prompt_tokens_total", "Prompt tokens of answered requests."),
+		generated: counter("vllm:generation_tokens_total", "Tokens generated."),
+		finished:  counter("modeldock_simulated_requests_total", "Requests that left their place, however they ended."),
+		cancelled: counter("modeldock_simulated_cancelled_total", "Requests whose caller left before the end."),
+		memory:    gauge("modeldock_simulated_memory_bytes", "Device memory that the engine pretends to use."),
+	}
+	m.memory.Set(float64(opts.MemoryMiB) * (1 << 20))
+	m.registry.MustRegister(m.running, m.waiting, m.cacheV0, m.cacheV1, m.prompted, m.generated, m.finished, m.cancelled, m.memory)
+	return m
+}
+
+func (m *metrics) enter(taken, places int) {
+	m.running.Inc()
+	m.cache(taken, places)
+}
+
+func (m *metrics) leave(taken, places int) {
+	m.running.Dec()
+	m.finished.Inc()
+	m.cache(taken, places)
+}
+
+func (m *metrics) cache(taken, places int) {
+	m.cacheV0.Set(float64(taken) / float64(places))
+	m.cacheV1.Set(float64(taken) / float64(places))
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}

@@ -1,0 +1,246 @@
+// Package local is the delivery target of one machine (account 2): it runs
+// the desired models as processes on this machine's cards, judges them by
+// their own health and identity, and holds a card until the last process that
+// was started for it is gone.
+//
+// Objects are records in DATA/objects. One loop compares them with what runs
+// (Plan, which is pure) and does what is missing; one goroutine per replica
+// follows its process.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/device"
+	"modeldock.io/internal/placement"
+)
+
+// Config is everything that the target needs from outside.
+type Config struct {
+	DataDir    string // made 0700; one running target at a time
+	Executable string // the modeldock binary, for supervisors and the simulated engine
+	Node       string // this machine's name
+	Ledger     string // incarnation of the ledger whose objects are ours
+	Inventory  device.Inventory
+	Reserve    placement.Reserve // zero: placement.DefaultReserve
+	Clock      func() time.Time  // nil: time.Now
+	Logger     *slog.Logger      // nil: slog.Default
+
+	// OnChange hears every changed status, also the last one with Exists
+	// false. OnEndpoints hears the whole list of routable replicas whenever it
+	// changes, and always before a replica on it is stopped. Both are called
+	// from one goroutine and must not call the target's Close.
+	OnChange    func(delivery.Status)
+	OnEndpoints func([]Endpoint)
+	// InFlight counts the requests that run on a replica, by its UID.
+	InFlight func(uid string) int
+
+	StopGrace time.Duration // for running requests before SIGTERM; 0: 30 s
+	KillGrace time.Duration // between SIGTERM and SIGKILL; 0: 10 s
+	TempDir   string        // where engines get their own directories; empty: os.TempDir
+}
+
+// Endpoint is a ready replica that may be called.
+type Endpoint struct {
+	UID       string // of the replica
+	Ref       budget.Ref
+	ObjectUID string
+	Model     string
+	Version   string
+	Address   string
+	Upstream  string
+	Node      string
+	Card      string // uuid of the first card
+	ReadyAt   time.Time
+}
+
+// Target implements delivery.Target with processes.
+type Target struct {
+	cfg     Config
+	log     *slog.Logger
+	store   *objectStore
+	runs    *runStore
+	users   *users
+	scratch *scratch
+	lock    *os.File
+
+	mu        sync.Mutex
+	objects   map[string]*object // by name
+	foreign   map[string]record  // files of objects that are not ours
+	cards     []device.Card
+	endpoints []Endpoint // as last published
+	closing   bool
+
+	wake    chan struct{}
+	cancel  context.CancelFunc
+	loops   sync.WaitGroup
+	running sync.WaitGroup // one per run
+}
+
+// New prepares the data directory and loads the objects; nothing runs before
+// Start. It fails if another process uses the data directory.
+func New(cfg Config) (*Target, error) {
+	cfg = withDefaults(cfg)
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	if err := os.Chmod(cfg.DataDir, 0o700); err != nil { //nolint:gosec // a directory needs its x bit
+		return nil, fmt.Errorf("close the data directory to others: %w", err)
+	}
+	dir, err := filepath.Abs(cfg.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("resolve the data directory: %w", err)
+	}
+	if cfg.DataDir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, fmt.Errorf("resolve the data directory: %w", err)
+	}
+	lock, err := lockDir(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	t := &Target{
+		cfg: cfg, log: cfg.Logger, lock: lock,
+		objects: map[string]*object{}, foreign: map[string]record{},
+		cards: cfg.Inventory.Cards,
+		wake:  make(chan struct{}, 1),
+	}
+	if err := t.open(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return t, nil
+}
+
+func withDefaults(cfg Config) Config {
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Reserve == (placement.Reserve{}) {
+		cfg.Reserve = placement.DefaultReserve()
+	}
+	if cfg.StopGrace == 0 {
+		cfg.StopGrace = 30 * time.Second
+	}
+	if cfg.KillGrace == 0 {
+		cfg.KillGrace = 10 * time.Second
+	}
+	if cfg.OnChange == nil {
+		cfg.OnChange = func(delivery.Status) {}
+	}
+	if cfg.OnEndpoints == nil {
+		cfg.OnEndpoints = func([]Endpoint) {}
+	}
+	if cfg.InFlight == nil {
+		cfg.InFlight = func(string) int { return 0 }
+	}
+	if cfg.TempDir == "" {
+		cfg.TempDir = os.TempDir()
+	}
+	return cfg
+}
+
+func (t *Target) open() error {
+	identity, err := openIdentity(t.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	if t.runs, err = openRuns(filepath.Join(t.cfg.DataDir, "runs"), identity); err != nil {
+		return err
+	}
+	if t.users, err = openUsers(filepath.Join(t.cfg.DataDir, "uids.json")); err != nil {
+		return err
+	}
+	t.scratch = newScratch(t.cfg.TempDir, identity)
+	if t.store, err = openObjects(filepath.Join(t.cfg.DataDir, "objects")); err != nil {
+		return err
+	}
+	records, err := t.store.Load()
+	if err != nil {
+		return err
+	}
+	for name, rec := range records {
+		if rec.Owned(name, t.cfg.Ledger) {
+			t.objects[name] = newObject(rec)
+			continue
+		}
+		t.foreign[name] = rec
+		t.log.Warn("object is not ours and is left alone", "object", name, "ledger", rec.ledger())
+	}
+	return nil
+}
+
+// Start ends what an earlier run of ModelDock left behind and then keeps the
+// objects running until Close.
+func (t *Target) Start(ctx context.Context) error {
+	if err := t.runs.Sweep(ctx, t.log); err != nil {
+		return fmt.Errorf("end processes of an earlier run: %w", err)
+	}
+	loopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	t.cancel = cancel
+	t.loops.Go(func() { t.loop(loopCtx) })
+	if !t.cfg.Inventory.Simulated {
+		t.loops.Go(func() { t.followCards(loopCtx) })
+	}
+	return nil
+}
+
+// Close withdraws every endpoint, lets running requests finish within the
+// grace, stops all processes and waits for the last one. When ctx ends first,
+// what is left is killed. The objects stay and run again after the next Start.
+func (t *Target) Close(ctx context.Context) error {
+	t.mu.Lock()
+	t.closing = true
+	t.mu.Unlock()
+	t.poke()
+	gone := make(chan struct{})
+	go func() { t.running.Wait(); close(gone) }()
+	var err error
+	select {
+	case <-gone:
+	case <-ctx.Done():
+		t.killAll()
+		select {
+		case <-gone:
+		case <-time.After(5 * time.Second):
+			err = errors.New("close the local target: some processes do not end even after SIGKILL; their cards stay taken until they do")
+		}
+	}
+	if t.cancel != nil {
+		t.cancel()
+		t.loops.Wait()
+	}
+	return errors.Join(err, t.lock.Close())
+}
+
+func (t *Target) killAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range t.objects {
+		for _, s := range o.slots {
+			if s.run != nil {
+				s.run.hurry()
+			}
+		}
+	}
+}
+
+// poke makes the loop look now.
+func (t *Target) poke() {
+	select {
+	case t.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+func (t *Target) now() time.Time { return t.cfg.Clock() }

@@ -1,0 +1,157 @@
+package local
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/placement"
+)
+
+// lookEvery is the safety net; everything that matters pokes.
+const lookEvery = time.Second
+
+func (t *Target) loop(ctx context.Context) {
+	for {
+		wait := t.step(ctx)
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-t.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// step brings the machine one step closer to the objects.
+func (t *Target) step(ctx context.Context) time.Duration {
+	t.mu.Lock()
+	// 1. Decide.
+	actions, err := t.plan()
+	if err != nil {
+		t.log.Error("cannot plan", "err", err)
+	}
+	// 2. Do what only changes our own state, and collect what to stop.
+	var stops []*run
+	var removed []delivery.Status
+	for _, a := range actions {
+		if stop := t.execute(ctx, a, &removed); stop != nil {
+			stops = append(stops, stop)
+		}
+	}
+	// 3. Tell.
+	endpoints, moved := t.changedEndpoints()
+	changed := append(t.changedStatuses(), removed...)
+	wait := t.untilNext()
+	t.mu.Unlock()
+	if moved {
+		t.cfg.OnEndpoints(endpoints)
+	}
+	for _, s := range changed {
+		t.cfg.OnChange(s)
+	}
+	// 4. Stop only what routing has been told about.
+	for _, r := range stops {
+		r.requestStop()
+	}
+	return wait
+}
+
+// plan runs Plan, or, while closing, stops everything.
+func (t *Target) plan() ([]Action, error) {
+	if !t.closing {
+		return Plan(t.world())
+	}
+	var actions []Action
+	for name, o := range t.objects {
+		for i, s := range o.slots {
+			if s.run != nil && !s.run.stopping {
+				actions = append(actions, Action{Verb: StopReplica, Object: name, Index: i, Reason: delivery.Draining, Message: "ModelDock is stopping"})
+			}
+		}
+	}
+	return actions, nil
+}
+
+func (t *Target) world() World {
+	w := World{Now: t.now(), Node: t.placementNode()}
+	for name, o := range t.objects {
+		v := ObjectView{
+			Name: name, CreatedAt: o.rec.CreatedAt, Deleting: !o.rec.DeletingAt.IsZero(),
+			Wanted: o.wanted(), Process: o.rec.process(),
+			Request: placement.Request{MiB: o.rec.Model.GPUMemory, Cards: o.rec.Model.GPUs, Class: o.rec.Model.Class},
+		}
+		for i, s := range o.slots {
+			r := ReplicaView{Index: i, RetryAt: s.retryAt}
+			if s.run != nil {
+				r.Running, r.Stopping, r.Ready, r.Process = true, s.run.stopping, s.run.phase == delivery.PhaseReady, s.run.process
+				r.Cards = s.run.allocations()
+			}
+			v.Replicas = append(v.Replicas, r)
+		}
+		slices.SortFunc(v.Replicas, func(a, b ReplicaView) int { return a.Index - b.Index })
+		w.Objects = append(w.Objects, v)
+	}
+	return w
+}
+
+// execute does one action under the lock. It returns the run that is to be
+// stopped once routing knows.
+func (t *Target) execute(ctx context.Context, a Action, removed *[]delivery.Status) *run {
+	o := t.objects[a.Object]
+	s := o.slots[a.Index]
+	switch a.Verb {
+	case StartReplica:
+		t.startRun(ctx, o, a)
+	case HoldReplica:
+		if s == nil {
+			s = &slot{index: a.Index}
+			o.slots[a.Index] = s
+		}
+		s.reason, s.message = a.Reason, a.Message
+	case StopReplica:
+		s.run.stopping, s.run.phase, s.run.message = true, delivery.PhaseTerminating, a.Message
+		s.run.stoppedAt = t.now()
+		return s.run
+	case ForgetReplica:
+		delete(o.slots, a.Index)
+	case RemoveObject:
+		t.removeObject(o, removed)
+	}
+	return nil
+}
+
+func (t *Target) removeObject(o *object, removed *[]delivery.Status) {
+	if err := t.store.Remove(o.rec.Name); err != nil {
+		t.log.Error("cannot remove the record of a deleted object; trying again", "object", o.rec.Name, "err", err)
+		return
+	}
+	delete(t.objects, o.rec.Name)
+	t.log.Info("object is gone", "object", o.rec.Name, "uid", o.rec.UID)
+	*removed = append(*removed, delivery.Status{
+		Ref: o.rec.ref(), Object: o.rec.object(), Ledger: o.rec.ledger(), Generation: o.rec.Generation,
+		LastFailure: o.lastFailure, CreatedAt: o.rec.CreatedAt, DeletingAt: o.rec.DeletingAt, ObservedAt: t.now(),
+	})
+	if err := t.scratch.Remove(o.rec.Name); err != nil {
+		t.log.Warn("cannot remove an engine's directory", "object", o.rec.Name, "err", err)
+	}
+	t.pruneLogs()
+}
+
+// untilNext is the time to the next planned restart, at most lookEvery.
+func (t *Target) untilNext() time.Duration {
+	wait := lookEvery
+	now := t.now()
+	for _, o := range t.objects {
+		for _, s := range o.slots {
+			if s.run == nil && s.retryAt.After(now) {
+				wait = min(wait, s.retryAt.Sub(now))
+			}
+		}
+	}
+	return max(wait, time.Millisecond)
+}

@@ -1,0 +1,99 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"modeldock.io/internal/delivery/engine"
+)
+
+// maxProbeBody bounds what an engine can make us read.
+const maxProbeBody = 1 << 20
+
+// prober asks an engine how it is. It follows no redirect and uses no proxy:
+// what answers must be the process itself.
+type prober struct{ base string }
+
+func (p prober) health(ctx context.Context, path string) error {
+	status, _, err := p.get(ctx, path)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("GET %s answers %d", path, status)
+	}
+	return nil
+}
+
+// identity returns what the engine says it serves, as "model (owned by …)".
+// An engine that lists other models is not the one that was asked for; only
+// custom engines may be silent.
+func (p prober) identity(ctx context.Context, plan engine.Plan) (string, error) {
+	status, body, err := p.get(ctx, plan.IdentityPath)
+	if err != nil {
+		return "", err
+	}
+	var list struct {
+		Data []struct {
+			ID      string `json:"id"`
+			OwnedBy string `json:"owned_by"`
+		} `json:"data"`
+	}
+	if status != http.StatusOK || json.Unmarshal(body, &list) != nil {
+		if plan.NeedsName {
+			return "", fmt.Errorf("GET %s answers %d and no list of models", plan.IdentityPath, status)
+		}
+		return fmt.Sprintf("unknown (GET %s answers %d)", plan.IdentityPath, status), nil
+	}
+	var ids []string
+	for _, m := range list.Data {
+		ids = append(ids, m.ID)
+		if m.ID == plan.Upstream || m.ID == plan.Upstream+":latest" {
+			return identityOf(m.ID, m.OwnedBy), nil
+		}
+	}
+	if plan.NeedsName {
+		return "", fmt.Errorf("the engine serves %q and not %q", ids, plan.Upstream)
+	}
+	if len(list.Data) == 0 {
+		return "unknown (it lists no model)", nil
+	}
+	slices.Sort(ids)
+	return identityOf(ids[0], ""), nil
+}
+
+func identityOf(id, ownedBy string) string {
+	if ownedBy == "" {
+		return id
+	}
+	return id + " (owned by " + ownedBy + ")"
+}
+
+func (p prober) get(ctx context.Context, path string) (int, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+path, nil)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask GET %s: %w", path, err)
+	}
+	client := http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       probeTimeout + time.Second,
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask GET %s: %w", path, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxProbeBody))
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask GET %s: %w", path, err)
+	}
+	return res.StatusCode, body, nil
+}
