@@ -1,0 +1,42 @@
+# Everyday commands. The two that a newcomer needs are scripts/start.sh and
+# scripts/test.sh; these are the parts they are made of.
+
+.PHONY: build console test quick lint generate verify bench soak fuzz
+
+build:
+	. scripts/lib.sh && build_binaries
+
+console:
+	. scripts/lib.sh && need_node && build_console
+
+test:
+	./scripts/test.sh
+
+quick:
+	./scripts/test.sh quick
+
+lint:
+	. scripts/lib.sh && need_golangci && "$$golangci" run ./...
+
+# The generators' versions; what they make is committed and checked by hash.
+SQLC = github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1
+OAPI = github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
+
+generate:
+	go run $(OAPI) -config api/oapi-codegen.yaml api/openapi.yaml
+	cd internal/budget/sqlledger && go run $(SQLC) generate
+	cd console && npm run --silent generate
+	scripts/generated.sh write
+
+verify:
+	scripts/generated.sh check
+
+bench:
+	scripts/bench.sh
+
+# The long real-time forms of what CI runs scaled down.
+soak:
+	MODELDOCK_SOAK_KILLS=50 go test -count=1 -tags soak -timeout 60m -run 'Soak|KillNine' -v ./test/scenario/...
+
+fuzz:
+	go test -run '^$$' -fuzz FuzzScanner -fuzztime 2m ./internal/traffic/gateway/wire

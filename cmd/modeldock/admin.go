@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"modeldock.io/internal/api/openapi"
+)
+
+func (c *cli) quotaCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "quota", Short: "Slots that a tenant may hold"}
+	cmd.AddCommand(
+		&cobra.Command{Use: "get [TENANT]", Short: "Show cap and used", Args: cobra.MaximumNArgs(1), RunE: c.quotaGet},
+		&cobra.Command{Use: "set TENANT CAP", Short: "Set a tenant's cap (admin)", Args: cobra.ExactArgs(2), RunE: c.quotaSet},
+	)
+	return cmd
+}
+
+func tenantTable(ts []openapi.Tenant) ([]string, table) {
+	t := table{head: []string{"TENANT", "CAP", "USED", "FREE"}}
+	var names []string
+	for _, q := range ts {
+		names = append(names, q.Tenant)
+		t.add(q.Tenant, fmt.Sprint(q.Cap), fmt.Sprint(q.Used), fmt.Sprint(max(0, q.Cap-q.Used)))
+	}
+	return names, t
+}
+
+func (c *cli) quotaGet(cmd *cobra.Command, args []string) error {
+	conn, err := c.connect(len(args) == 1)
+	if err != nil {
+		return err
+	}
+	resp, err := conn.api.ListTenantsWithResponse(cmd.Context())
+	if err != nil {
+		return check(err, nil, nil)
+	}
+	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+		return err
+	}
+	list := resp.JSON200
+	if len(args) == 1 {
+		list.Items = keep(list.Items, func(t openapi.Tenant) bool { return t.Tenant == args[0] })
+		if len(list.Items) == 0 {
+			return &exitError{exitNotFound, fmt.Errorf("no such tenant: %s", args[0])}
+		}
+	}
+	names, t := tenantTable(list.Items)
+	return c.print(*list, names, t)
+}
+
+func keep[T any](in []T, want func(T) bool) []T {
+	out := []T{}
+	for _, v := range in {
+		if want(v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func readCap(s string) (openapi.Cap, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return openapi.Cap{}, usage("CAP must be an integer; got %q", s)
+	}
+	return openapi.Cap{Cap: n}, nil
+}
+
+func (c *cli) quotaSet(cmd *cobra.Command, args []string) error {
+	limit, err := readCap(args[1])
+	if err != nil {
+		return err
+	}
+	conn, err := c.connect(true)
+	if err != nil {
+		return err
+	}
+	resp, err := conn.api.PutQuotaWithResponse(cmd.Context(), args[0], limit)
+	if err != nil {
+		return check(err, nil, nil)
+	}
+	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+		return err
+	}
+	names, t := tenantTable([]openapi.Tenant{*resp.JSON200})
+	return c.print(*resp.JSON200, names, t)
+}
+
+func (c *cli) poolCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "pool", Short: "Slots of a pool, shared by tenants"}
+	cmd.AddCommand(
+		&cobra.Command{Use: "get [POOL]", Short: "Show cap and used", Args: cobra.MaximumNArgs(1), RunE: c.poolGet},
+		&cobra.Command{Use: "set POOL CAP", Short: "Set a pool's cap (admin)", Args: cobra.ExactArgs(2), RunE: c.poolSet},
+	)
+	return cmd
+}
+
+func poolTable(ps []openapi.Pool) ([]string, table) {
+	t := table{head: []string{"POOL", "CAP", "USED", "FREE"}}
+	var names []string
+	for _, p := range ps {
+		names = append(names, p.Pool)
+		t.add(p.Pool, fmt.Sprint(p.Cap), fmt.Sprint(p.Used), fmt.Sprint(max(0, p.Cap-p.Used)))
+	}
+	return names, t
+}
+
+func (c *cli) poolGet(cmd *cobra.Command, args []string) error {
+	conn, err := c.connect(false)
+	if err != nil {
+		return err
+	}
+	resp, err := conn.api.ListPoolsWithResponse(cmd.Context())
+	if err != nil {
+		return check(err, nil, nil)
+	}
+	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+		return err
+	}
+	list := resp.JSON200
+	if len(args) == 1 {
+		list.Items = keep(list.Items, func(p openapi.Pool) bool { return p.Pool == args[0] })
+		if len(list.Items) == 0 {
+			return &exitError{exitNotFound, fmt.Errorf("no such pool: %s", args[0])}
+		}
+	}
+	names, t := poolTable(list.Items)
+	return c.print(*list, names, t)
+}
+
+func (c *cli) poolSet(cmd *cobra.Command, args []string) error {
+	limit, err := readCap(args[1])
+	if err != nil {
+		return err
+	}
+	conn, err := c.connect(true)
+	if err != nil {
+		return err
+	}
+	resp, err := conn.api.PutPoolWithResponse(cmd.Context(), args[0], limit)
+	if err != nil {
+		return check(err, nil, nil)
+	}
+	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+		return err
+	}
+	names, t := poolTable([]openapi.Pool{*resp.JSON200})
+	return c.print(*resp.JSON200, names, t)
+}
+
+func (c *cli) stepCommand() *cobra.Command {
+	var count int
+	var crash string
+	cmd := &cobra.Command{
+		Use: "step admit|deliver|reconcile|release", Short: "Run one round of a loop of `up --manual` (admin)", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conn, err := c.connect(true)
+			if err != nil {
+				return err
+			}
+			body := openapi.Step{What: openapi.StepWhat(args[0]), Count: &count}
+			if crash != "" {
+				before := openapi.StepCrashBefore(crash)
+				body.CrashBefore = &before
+			}
+			resp, err := conn.api.StepWithResponse(cmd.Context(), body)
+			if err != nil {
+				return check(err, nil, nil)
+			}
+			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+				return err
+			}
+			t := table{head: []string{"REQUEST", "DID", "DETAIL"}}
+			var names []string
+			for _, d := range resp.JSON200.Done {
+				names = append(names, d.Id)
+				t.add(d.Tenant+"/"+d.Id, d.Did, text(d.Detail))
+			}
+			return c.print(*resp.JSON200, names, t)
+		},
+	}
+	cmd.Flags().IntVar(&count, "count", 1, "rows of this round at most")
+	cmd.Flags().StringVar(&crash, "crash-before", "", "create, ack or credit: kill the server at that point, to watch the recovery")
+	return cmd
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"modeldock.io/internal/api/openapi"
+)
+
+func (c *cli) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain ID",
+		Short: "Was it paid once, did it start, did the first chunk arrive",
+		Long: "Walks the whole chain of one request and names the first broken link.\n" +
+			"Exit code 0 if all three answers are yes, 3 if something is pending, 4 if a link is broken or blocked.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conn, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			resp, err := conn.api.GetEvidenceWithResponse(cmd.Context(), args[0], &openapi.GetEvidenceParams{Tenant: conn.whose()})
+			if err != nil {
+				return check(err, nil, nil)
+			}
+			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+				return err
+			}
+			return c.explain(*resp.JSON200)
+		},
+	}
+}
+
+func (c *cli) explain(e openapi.Evidence) error {
+	switch c.opts.output {
+	case "table", "":
+		c.explainTree(e)
+	default:
+		if err := c.print(e, []string{e.Id}, table{}); err != nil {
+			return err
+		}
+	}
+	a := e.Answers
+	switch {
+	case e.BrokenAt != nil:
+		return &exitError{code: exitBroken}
+	case is(a.BudgetSpentOnce) && is(a.ModelStarted) && is(a.FirstChunkDelivered):
+		return nil
+	default:
+		return &exitError{code: exitPending}
+	}
+}
+
+func is(b *bool) bool { return b != nil && *b }
+
+var accounts = []struct {
+	account openapi.EvidenceStepAccount
+	asks    string
+	answer  func(openapi.Answers) *bool
+}{
+	{"budget", "was the budget spent once", func(a openapi.Answers) *bool { return a.BudgetSpentOnce }},
+	{"delivery", "did the model really start", func(a openapi.Answers) *bool { return a.ModelStarted }},
+	{"traffic", "did the caller get the first chunk", func(a openapi.Answers) *bool { return a.FirstChunkDelivered }},
+	{"release", "did the slots come back once", nil},
+}
+
+func (c *cli) explainTree(e openapi.Evidence) {
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(c.out, format, args...) }
+	p("%s/%s\n", e.Tenant, e.Id)
+	for _, acc := range accounts {
+		var steps []openapi.EvidenceStep
+		for _, s := range e.Steps {
+			if s.Account == acc.account {
+				steps = append(steps, s)
+			}
+		}
+		if len(steps) == 0 {
+			continue
+		}
+		verdict := ""
+		if acc.answer != nil {
+			verdict = c.verdict(acc.answer(e.Answers))
+		}
+		p("%s — %s? %s\n", acc.account, acc.asks, verdict)
+		for _, s := range steps {
+			p("  %s\n", c.stepLine(s))
+		}
+	}
+	if e.BrokenAt != nil {
+		p("\n%s\n", c.paint(colourBroken, fmt.Sprintf("broken at %s: %s", *e.BrokenAt, text(e.Reason))))
+	}
+	if e.Message != nil {
+		p("%s\n", *e.Message)
+	}
+	if action := nextActions[text(e.NextAction)]; action != "" {
+		p("next: %s\n", strings.ReplaceAll(action, "ID", e.Id))
+	}
+}
+
+func (c *cli) verdict(answer *bool) string {
+	switch {
+	case answer == nil:
+		return c.paint(colourPending, "not yet")
+	case *answer:
+		return c.paint(colourOK, "yes")
+	default:
+		return c.paint(colourBroken, "no")
+	}
+}
+
+func (c *cli) stepLine(s openapi.EvidenceStep) string {
+	mark := map[openapi.EvidenceStepStatus]string{
+		"ok": c.paint(colourOK, "✓"), "pending": c.paint(colourPending, "…"), "broken": c.paint(colourBroken, "✗"), "unknown": c.paint(colourPending, "?"),
+	}[s.Status]
+	line := fmt.Sprintf("%s %-11s", mark, s.Step)
+	if s.At != nil {
+		line += time.Time(*s.At).Local().Format("15:04:05.000") + "  "
+	} else {
+		line += strings.Repeat(" ", 14)
+	}
+	if s.Reason != nil && *s.Reason != "NotYet" {
+		line += *s.Reason + "  "
+	}
+	return strings.TrimRight(line+c.paint(colourFaint, facts(s)), " ")
+}
+
+// facts prints a step's figures in a stable order.
+func facts(s openapi.EvidenceStep) string {
+	if s.Expected != nil && s.Found != nil {
+		return "expected " + *s.Expected + "; found " + *s.Found
+	}
+	keys := make([]string, 0, len(s.Facts))
+	for k := range s.Facts {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	parts := make([]string, 0, len(keys))
+	for _, k := range keys {
+		if v := fmt.Sprint(s.Facts[k]); v != "" && k != "specHash" {
+			parts = append(parts, k+"="+v)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// nextActions puts the document's codes into words.
+var nextActions = map[string]string{
+	"ReleaseOwnRequestOrRaiseQuota": "release one of your own requests, or ask an admin: modeldock quota set TENANT CAP",
+	"WaitForPoolOrRaiseCap":         "wait for slots of the pool, or ask an admin: modeldock pool set POOL CAP",
+	"RaiseQuotaOrLowerCost":         "it can never fit this quota: ask an admin to raise it, or submit with a lower cost under a new id",
+	"RaisePoolCapOrLowerCost":       "it can never fit this pool: ask an admin to raise its cap, or submit with a lower cost under a new id",
+	"SubmitAgainUnderNewID":         "submit again under a new id",
+	"RemoveForeignObject":           "remove or rename the foreign object; delivery then goes on by itself",
+	"FreeCardMemoryOrAskForLess":    "release a model that holds card memory, or submit with less gpuMemoryMiB: see modeldock nodes",
+	"ReadEngineLogs":                "read the engine's output: modeldock logs ID",
+	"CallTheModel":                  "call it: modeldock chat MODEL \"hello\"",
+	"CreateKeyOrGrant":              "create a key (modeldock key create) or a grant (modeldock grant add)",
+	"RunLedgerVerify":               "check the ledger: modeldock ledger verify",
+	"CheckTheNode":                  "look at the node and its replicas: modeldock nodes",
+	"Wait":                          "wait; this goes on by itself",
+}

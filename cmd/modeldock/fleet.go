@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"modeldock.io/internal/api/openapi"
+)
+
+func (c *cli) modelsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "models", Short: "List the models that you may call", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			conn, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			resp, err := conn.api.ListModelsWithResponse(cmd.Context())
+			if err != nil {
+				return check(err, nil, nil)
+			}
+			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+				return err
+			}
+			t := table{head: []string{"MODEL", "VERSION", "ENGINE", "READY", "WEIGHT", "IN FLIGHT", "QUEUE", "REQUEST", "REASON"}}
+			var names []string
+			for _, m := range resp.JSON200.Items {
+				names = append(names, m.Owner+"/"+m.Name)
+				for _, v := range m.Versions {
+					t.add(m.Owner+"/"+m.Name, v.Version, engineName(v), fmt.Sprintf("%d/%d", v.ReadyReplicas, v.Replicas), fmt.Sprint(v.Weight), fmt.Sprint(v.InFlight), fmt.Sprint(v.Queue), v.RequestId, text(v.Reason))
+				}
+			}
+			return c.print(*resp.JSON200, names, t)
+		},
+	}
+}
+
+func engineName(v openapi.ModelVersion) string {
+	if is(v.Simulated) && text(v.Engine) != "simulated" {
+		return text(v.Engine) + " (simulated)"
+	}
+	return text(v.Engine)
+}
+
+func (c *cli) nodesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "nodes", Short: "List nodes and cards with what holds their memory", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			conn, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			resp, err := conn.api.ListNodesWithResponse(cmd.Context())
+			if err != nil {
+				return check(err, nil, nil)
+			}
+			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+				return err
+			}
+			t := table{head: []string{"NODE", "CARD", "MODEL", "TOTAL MiB", "RESERVED", "ALLOCATED", "FREE", "HEALTHY", "HOLDS"}}
+			var names []string
+			for _, n := range resp.JSON200.Items {
+				names = append(names, n.Node)
+				for _, card := range n.Cards {
+					t.add(n.Node, fmt.Sprintf("%d", card.Index), cardName(card), fmt.Sprint(card.TotalMiB), fmt.Sprint(card.ReservedMiB),
+						fmt.Sprint(card.AllocatedMiB), fmt.Sprint(card.TotalMiB-card.ReservedMiB-card.AllocatedMiB), fmt.Sprint(card.Healthy), holds(card))
+				}
+			}
+			return c.print(*resp.JSON200, names, t)
+		},
+	}
+}
+
+func cardName(card openapi.Card) string {
+	if card.Simulated && !strings.Contains(strings.ToLower(card.Model), "simulated") {
+		return card.Model + " (simulated)"
+	}
+	return card.Model
+}
+
+func holds(card openapi.Card) string {
+	parts := make([]string, 0, len(card.Allocations))
+	for _, a := range card.Allocations {
+		who := a.Tenant + "/" + a.RequestId
+		if a.Tenant == "" {
+			who = "another tenant"
+		}
+		parts = append(parts, fmt.Sprintf("%s: %d", who, a.Mib))
+	}
+	return strings.Join(parts, ", ")
+}

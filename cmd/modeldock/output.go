@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"modeldock.io/internal/api/wiretime"
+)
+
+// table is rows of cells under a head.
+type table struct {
+	head []string
+	rows [][]string
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// print writes v as -o asks: the document as JSON or YAML, or the table, or
+// the names alone.
+func (c *cli) print(v any, names []string, t table) error {
+	switch c.opts.output {
+	case "json":
+		enc := json.NewEncoder(c.out)
+		enc.SetIndent("", "  ")
+		return failed(enc.Encode(v))
+	case "yaml":
+		data, err := yaml.Marshal(v)
+		if err != nil {
+			return failed(fmt.Errorf("encode YAML: %w", err))
+		}
+		_, err = c.out.Write(data)
+		return failed(err)
+	case "name":
+		for _, n := range names {
+			_, _ = fmt.Fprintln(c.out, n)
+		}
+		return nil
+	case "table", "":
+		return failed(t.write(c.out))
+	default:
+		return usage("-o must be table, json, yaml or name; got %q", c.opts.output)
+	}
+}
+
+func (t *table) write(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tw, strings.Join(t.head, "\t"))
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if cell == "" {
+				row[i] = "-"
+			}
+		}
+		_, _ = fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}
+
+func text[T ~string](p *T) string {
+	if p == nil {
+		return ""
+	}
+	return string(*p)
+}
+
+// age tells how long ago t was, in one unit.
+func age(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	d := max(0, time.Since(t))
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}
+
+func ageOf(t wiretime.Time) string { return age(time.Time(t)) }
+
+// Colours, by meaning.
+const (
+	colourOK      = "32"
+	colourPending = "33"
+	colourBroken  = "31"
+	colourFaint   = "2"
+)
+
+// paint colours s on a terminal unless NO_COLOR is set.
+func (c *cli) paint(colour, s string) string {
+	f, ok := c.out.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return s
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return s
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+}
+
+func (c *cli) warn(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.err, "modeldock: "+format+"\n", args...)
+}

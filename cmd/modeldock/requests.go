@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"modeldock.io/internal/api/openapi"
+)
+
+func (c *cli) getCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "get ID", Short: "Show one request", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conn, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			r, err := c.fetch(cmd.Context(), conn, args[0])
+			if err != nil {
+				return err
+			}
+			return c.printRequest(r)
+		},
+	}
+}
+
+func (c *cli) listCommand() *cobra.Command {
+	var state, reason, model string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List requests in arrival order", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			conn, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			params := openapi.ListRequestsParams{Reason: opt(reason), Model: opt(model), Tenant: conn.whose()}
+			if state != "" {
+				s := openapi.State(state)
+				params.State = &s
+			}
+			return c.list(cmd, conn, params)
+		},
+	}
+	cmd.Flags().StringVar(&state, "state", "", "waiting, reserved, released or expired")
+	cmd.Flags().StringVar(&reason, "reason", "", "for example QuotaBlocked")
+	cmd.Flags().StringVar(&model, "model", "", "model name")
+	return cmd
+}
+
+func (c *cli) list(cmd *cobra.Command, conn *connection, params openapi.ListRequestsParams) error {
+	all := openapi.RequestList{Items: []openapi.Request{}}
+	for {
+		resp, err := conn.api.ListRequestsWithResponse(cmd.Context(), &params)
+		if err != nil {
+			return check(err, nil, nil)
+		}
+		if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+			return err
+		}
+		all.Items = append(all.Items, resp.JSON200.Items...)
+		if resp.JSON200.Next == "" {
+			break
+		}
+		params.After = &resp.JSON200.Next
+	}
+	names := make([]string, 0, len(all.Items))
+	for _, r := range all.Items {
+		names = append(names, r.Id)
+	}
+	return c.print(all, names, requestTable(all.Items))
+}
+
+func (c *cli) releaseCommand() *cobra.Command {
+	var wait, force bool
+	var why string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use: "release ID", Short: "Stop a model and give its slots back", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conn, err := c.connect(force)
+			if err != nil {
+				return err
+			}
+			params := openapi.ReleaseRequestParams{Tenant: conn.whose()}
+			if force {
+				params.Force = &force
+			}
+			resp, err := conn.api.ReleaseRequestWithResponse(cmd.Context(), args[0], &params, openapi.ReleaseReason{Why: opt(why)})
+			if err != nil {
+				return check(err, nil, nil)
+			}
+			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+				return err
+			}
+			if wait {
+				return c.waitReleased(cmd.Context(), conn, args[0], timeout)
+			}
+			return c.printRequest(*resp.JSON202)
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the slots are credited")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long --wait waits")
+	cmd.Flags().BoolVar(&force, "force", false, "credit the slots although the model may still run (admin)")
+	cmd.Flags().StringVar(&why, "why", "", "the reason, kept in the audit log; needed with --force")
+	return cmd
+}
+
+func (c *cli) watchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "watch [ID]", Short: "Print requests as they change, until interrupted", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conn, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			only := ""
+			if len(args) == 1 {
+				only = args[0]
+			}
+			return c.watch(cmd, conn, only)
+		},
+	}
+}
+
+// watch follows the event stream; every hint is a reason to read again, and
+// only a line that differs from the last one is printed.
+func (c *cli) watch(cmd *cobra.Command, conn *connection, only string) error {
+	ctx := cmd.Context()
+	resp, err := conn.stream(ctx, http.MethodGet, "/events?topics=request,model", nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	last := map[string]string{}
+	show := func() error {
+		list, err := conn.api.ListRequestsWithResponse(ctx, &openapi.ListRequestsParams{Tenant: conn.whose()})
+		if err != nil {
+			return check(err, nil, nil)
+		}
+		if err := check(nil, list.HTTPResponse, list.Body); err != nil {
+			return err
+		}
+		for _, r := range list.JSON200.Items {
+			line := r.Tenant + "/" + progress(r) + fmt.Sprintf(" (%d ready)", r.ReadyReplicas)
+			if key := r.Tenant + "/" + r.Id; (only == "" || only == r.Id) && last[key] != line {
+				last[key] = line
+				_, _ = fmt.Fprintln(c.out, time.Now().Format("15:04:05")+"  "+line)
+			}
+		}
+		return nil
+	}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "data:") {
+			if err := show(); err != nil {
+				return err
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return &exitError{exitFailed, fmt.Errorf("the event stream ended: %w", firstErr(lines.Err(), io.EOF))}
+}
+
+func firstErr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cli) logsCommand() *cobra.Command {
+	var follow bool
+	var replica string
+	var tail int
+	cmd := &cobra.Command{
+		Use: "logs ID", Short: "Show the engine's output", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conn, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			q := url.Values{}
+			if conn.tenant != "" {
+				q.Set("tenant", conn.tenant)
+			}
+			if replica != "" {
+				q.Set("replica", replica)
+			}
+			if follow {
+				q.Set("follow", "true")
+			}
+			if tail >= 0 {
+				q.Set("tail", strconv.Itoa(tail))
+			}
+			resp, err := conn.stream(cmd.Context(), http.MethodGet, "/requests/"+url.PathEscape(args[0])+"/logs?"+q.Encode(), nil)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = resp.Body.Close() }()
+			_, err = io.Copy(c.out, resp.Body)
+			if cmd.Context().Err() != nil {
+				return nil
+			}
+			return failed(err)
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as it appears")
+	cmd.Flags().StringVar(&replica, "replica", "", "one replica's output")
+	cmd.Flags().IntVar(&tail, "tail", -1, "only the last lines")
+	return cmd
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// streams are the process's standard files, replaceable in tests.
+type streams struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}
+
+// cli carries what every verb needs.
+type cli struct {
+	streams
+	opts options
+}
+
+// options are the global flags.
+type options struct {
+	url     string
+	keyFile string
+	context string
+	tenant  string
+	output  string
+}
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string, s streams) int {
+	c := &cli{streams: s}
+	root := c.root()
+	root.SetArgs(args)
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var e *exitError
+	if !errors.As(err, &e) {
+		e = &exitError{code: exitUsage, err: err} // cobra's own errors are about usage
+	}
+	if e.err != nil {
+		_, _ = fmt.Fprintln(s.err, "modeldock: "+e.err.Error())
+	}
+	return e.code
+}
+
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "modeldock",
+		Short:         "Serve models on shared GPUs under a budget that is never spent twice",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&c.opts.url, "url", "", "management API (default: MODELDOCK_URL, else the saved context)")
+	f.StringVar(&c.opts.keyFile, "key-file", "", "file with a key, or a keys.json (default: MODELDOCK_KEY, else the saved context)")
+	f.StringVar(&c.opts.context, "context", "", "saved context to use (default: the current one)")
+	f.StringVar(&c.opts.tenant, "tenant", "", "act for this tenant: picks its key from keys.json, or names it to an admin key")
+	f.StringVarP(&c.opts.output, "output", "o", "table", "table, json, yaml or name")
+	root.AddCommand(
+		c.upCommand(), c.submitCommand(), c.getCommand(), c.listCommand(), c.watchCommand(), c.releaseCommand(),
+		c.explainCommand(), c.traceCommand(), c.logsCommand(), c.chatCommand(), c.modelsCommand(), c.nodesCommand(),
+		c.stepCommand(), c.quotaCommand(), c.poolCommand(), c.keyCommand(), c.grantCommand(), c.ledgerCommand(),
+		c.versionCommand(),
+	)
+	return root
+}

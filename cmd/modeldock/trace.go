@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/api/wiretime"
+)
+
+func (c *cli) traceCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "trace REQUEST-ID", Short: "Show what became of one inference request", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conn, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			resp, err := conn.api.GetTraceWithResponse(cmd.Context(), args[0])
+			if err != nil {
+				return check(err, nil, nil)
+			}
+			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+				return err
+			}
+			return c.print(*resp.JSON200, []string{resp.JSON200.RequestId}, traceTable(*resp.JSON200))
+		},
+	}
+}
+
+func traceTable(t openapi.Trace) table {
+	out := table{head: []string{"STEP", "AFTER", "DETAIL"}}
+	start := time.Time(t.ReceivedAt)
+	step := func(name string, at *wiretime.Time, detail string) {
+		if at != nil {
+			out.add(name, fmt.Sprintf("%.1f ms", float64(at.Std().Sub(start).Microseconds())/1000), detail)
+		}
+	}
+	step("received", &t.ReceivedAt, fmt.Sprintf("%s from %s for %s@%s at %s", t.Path, t.Tenant, t.Model, text(t.Version), start.Local().Format("15:04:05.000")))
+	step("sent", t.SentAt, "to replica "+text(t.EndpointUid)+" of request "+text(t.Reservation))
+	step("first byte", t.FirstByteAt, "")
+	step("first chunk", t.FirstContentAt, "flushed to the caller")
+	step("last byte", t.LastByteAt, "")
+	step("done", t.DoneAt, "written and flushed to the caller")
+	detail := fmt.Sprintf("status %d", t.Status)
+	if t.CompletionTokens != nil {
+		detail += fmt.Sprintf(", %d tokens", *t.CompletionTokens)
+	}
+	if t.Error != nil {
+		detail += ", " + *t.Error
+	}
+	out.add(string(t.Outcome), "", detail)
+	return out
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"modeldock.io/internal/app"
+)
+
+func (c *cli) upCommand() *cobra.Command {
+	o := app.DefaultUpOptions()
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run the whole platform on this machine",
+		Long: "Runs ledger, delivery, gateway and console in one process, with models as child\n" +
+			"processes. An empty data directory starts with pool \"default\" (cap 8), tenants\n" +
+			"team-a and team-b (cap 2 each) and keys in DATA-DIR/keys.json.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			exe, err := app.DefaultExecutable()
+			if err != nil {
+				return failed(err)
+			}
+			o.Executable, o.Version = exe, version
+			if err := o.Validate(); err != nil {
+				return &exitError{exitUsage, err}
+			}
+			return failed(app.Up(cmd.Context(), o, c.err, c.remember))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Listen, "listen", o.Listen, "address of the one listener")
+	f.StringVar(&o.DataDir, "data-dir", o.DataDir, "where ledger, objects, logs and keys are kept")
+	f.StringVar(&o.Store, "store", o.Store, "ledger: sqlite, or json:FILE")
+	f.StringVar(&o.Cards, "cards", o.Cards, "simulate these cards, for example 2x24576 or 24576,16384 (default: NVIDIA cards if there are any, else 2x24576)")
+	f.BoolVar(&o.Manual, "manual", o.Manual, "let the loops stand still; `modeldock step` runs them one round at a time")
+	f.BoolVar(&o.NoDemo, "no-demo", o.NoDemo, "start without tenants: pool \"default\" and the admin's key alone")
+	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
+	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
+	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at release and shutdown")
+	return cmd
+}
+
+// remember saves a context for the started platform, so that the next
+// command just works. Not being able to is no reason not to run.
+func (c *cli) remember(r app.Running) {
+	keys, err := filepath.Abs(r.KeysFile)
+	ctx := savedContext{URL: r.URL, KeyFile: keys}
+	if r.Demo {
+		ctx.Tenant = "team-a"
+	}
+	if err == nil {
+		err = saveContext("local", ctx)
+	}
+	if err != nil {
+		c.warn("the context for later commands was not saved: %v", err)
+	}
+}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/traffic"
+)
+
+// directory keeps the gateway's snapshot current: keys, grants, models. The
+// gateway works on the last one whenever the ledger cannot be read.
+type directory struct {
+	ledger  budget.Ledger
+	target  delivery.Target
+	clock   func() time.Time
+	log     *slog.Logger
+	current atomic.Pointer[traffic.Snapshot]
+	version uint64
+}
+
+// snapshot returns the latest one; never nil.
+func (d *directory) snapshot() *traffic.Snapshot {
+	if s := d.current.Load(); s != nil {
+		return s
+	}
+	return &traffic.Snapshot{}
+}
+
+// run refreshes at every wake and, as a safety net, every second.
+func (d *directory) run(ctx context.Context, wake <-chan struct{}) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		if err := d.refresh(ctx); err != nil && ctx.Err() == nil {
+			d.log.Warn("gateway snapshot is not refreshed; traffic goes on with the last one", "age", d.clock().Sub(d.snapshot().At), "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		case <-tick.C:
+		}
+	}
+}
+
+func (d *directory) refresh(ctx context.Context) error {
+	now := d.clock()
+	s := &traffic.Snapshot{At: now, Keys: map[string]traffic.Key{}, Grants: map[traffic.GrantKey]struct{}{}, Owned: map[string]map[string]struct{}{}}
+	if err := d.readAccess(ctx, s, now); err != nil {
+		return err
+	}
+	live, err := d.ledger.List(ctx, budget.Filter{State: budget.Reserved})
+	if err != nil {
+		return fmt.Errorf("list the live requests: %w", err)
+	}
+	for _, r := range live {
+		s.Models = append(s.Models, d.model(ctx, r))
+	}
+	d.version++
+	s.Version = d.version
+	d.current.Store(s)
+	return nil
+}
+
+func (d *directory) readAccess(ctx context.Context, s *traffic.Snapshot, now time.Time) error {
+	keys, err := d.ledger.Keys(ctx)
+	if err != nil {
+		return fmt.Errorf("read the keys: %w", err)
+	}
+	for _, k := range keys {
+		if k.Live(now) {
+			s.Keys[k.ID] = traffic.Key{ID: k.ID, Tenant: k.Tenant, Admin: k.Role == budget.RoleAdmin, SecretHash: k.SecretHash, ExpiresAt: k.ExpiresAt}
+		}
+	}
+	grants, err := d.ledger.Grants(ctx)
+	if err != nil {
+		return fmt.Errorf("read the grants: %w", err)
+	}
+	for _, g := range grants {
+		s.Grants[traffic.GrantKey{Owner: g.Owner, Model: g.Model, Grantee: g.Grantee}] = struct{}{}
+	}
+	owned, err := d.ledger.OwnedNames(ctx)
+	if err != nil {
+		return fmt.Errorf("read the owned names: %w", err)
+	}
+	for tenant, names := range owned {
+		set := make(map[string]struct{}, len(names))
+		for _, n := range names {
+			set[n] = struct{}{}
+		}
+		s.Owned[tenant] = set
+	}
+	return nil
+}
+
+func (d *directory) model(ctx context.Context, r budget.Reservation) traffic.Model {
+	m := traffic.Model{
+		Owner: r.Tenant, Name: r.Model.Name, Version: r.Model.Version, RequestID: r.ID,
+		Weight: r.Model.Traffic.Weight, CreatedAt: r.CreatedAt,
+		WaitTimeout: time.Duration(r.Model.ColdStart.TimeoutSeconds) * time.Second, MaxWaiting: r.Model.ColdStart.MaxWaiting,
+		Simulated:    r.Model.Engine == modelspec.EngineSimulated,
+		ReleaseAsked: !r.ReleaseRequestedAt.IsZero(),
+	}
+	if b, err := d.ledger.Binding(ctx, r.Ref); err == nil {
+		m.ObjectUID = b.UID
+	}
+	if st, err := d.target.Observe(ctx, r.Ref); err == nil && st.Exists && st.Ready == 0 && st.LastFailure != nil {
+		m.Failure = string(st.LastFailure.Reason)
+	}
+	return m
+}

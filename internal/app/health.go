@@ -1,0 +1,93 @@
+package app
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/api/wiretime"
+)
+
+// health remembers what each part last said of itself.
+type health struct {
+	clock func() time.Time
+	drift prometheus.Gauge
+
+	mu      sync.Mutex
+	serving bool
+	states  map[string]partState
+}
+
+type partState struct {
+	err   string
+	since time.Time
+}
+
+func newHealth(clock func() time.Time) *health {
+	return &health{
+		clock:  clock,
+		states: map[string]partState{},
+		drift: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "modeldock_ledger_violations", Help: "Broken invariants found by the latest verification; 0 is the only good value.",
+		}),
+	}
+}
+
+func (h *health) ready(on bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.serving = on
+}
+
+// report notes a part's latest result; the end of ctx is not a fault of its.
+func (h *health) report(ctx context.Context, part string, err error) {
+	if err != nil && ctx.Err() != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if old, known := h.states[part]; !known || old.err != text {
+		h.states[part] = partState{err: text, since: h.clock()}
+	}
+}
+
+// verdict tells whether requests should be sent here, and why not.
+func (h *health) verdict() (bool, []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	reasons := []string{}
+	if !h.serving {
+		reasons = append(reasons, "starting or stopping")
+	}
+	for part, s := range h.states {
+		if s.err != "" {
+			reasons = append(reasons, part+": "+s.err)
+		}
+	}
+	slices.Sort(reasons)
+	return len(reasons) == 0, reasons
+}
+
+func (h *health) parts() []openapi.DiagnosticPart {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]openapi.DiagnosticPart, 0, len(h.states))
+	for part, s := range h.states {
+		d := openapi.DiagnosticPart{Name: part, Status: openapi.DiagnosticPartStatusOk, Since: wiretime.Time(s.since)}
+		if s.err != "" {
+			d.Status, d.Reason = openapi.DiagnosticPartStatusDegraded, &s.err
+		}
+		out = append(out, d)
+	}
+	slices.SortFunc(out, func(a, b openapi.DiagnosticPart) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

@@ -1,0 +1,148 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/console"
+	"modeldock.io/internal/traffic"
+)
+
+// serve starts the loops and the listener and, when ctx ends, stops them in
+// the reverse order: new requests first, running streams, models, ledger.
+func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writer, started func(Running)) error {
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	if err := p.target.Start(work); err != nil {
+		return errors.Join(fmt.Errorf("start the local target: %w", err), p.ledger.Close())
+	}
+	p.startLoops(work)
+	server := &http.Server{
+		Handler: p.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(logWriter{p.log}, "", 0),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	p.health.ready(true)
+	running := Running{URL: "http://" + listener.Addr().String(), KeysFile: p.dir.file(keysFile), Demo: !p.opts.NoDemo}
+	p.banner(out, running)
+	started(running)
+	var err error
+	select {
+	case <-ctx.Done():
+		p.log.Info("stopping: no new requests; running streams may finish", "grace", p.opts.StopGrace)
+	case err = <-failed:
+	}
+	return errors.Join(err, p.shutdown(server, stopWork))
+}
+
+func (p *platform) shutdown(server *http.Server, stopWork func()) error {
+	p.health.ready(false)
+	p.hub.Close()
+	drain, cancel := context.WithTimeout(context.Background(), p.opts.StopGrace)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		p.log.Warn("streams that did not finish in time are cut", "grace", p.opts.StopGrace)
+		_ = server.Close()
+	}
+	stopWork()
+	p.loops.Wait()
+	p.gateway.Close()
+	last, cancelLast := context.WithTimeout(context.Background(), p.opts.StopGrace)
+	defer cancelLast()
+	err := errors.Join(p.recorder.FlushAndClose(last), p.target.Close(last), p.ledger.Close())
+	p.log.Info("stopped")
+	return err
+}
+
+// handler is the one listener's map: console, gateway, health, management API.
+func (p *platform) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/console/", console.Handler())
+	mux.Handle("/v1/", p.gateway)
+	mux.Handle("/v1", p.gateway)
+	mux.HandleFunc("/healthz", p.healthz)
+	mux.HandleFunc("/readyz", p.readyz)
+	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})))
+	mux.Handle("/", p.api.Handler())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if (r.URL.Path == "/" || r.URL.Path == "/console") && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			http.Redirect(w, r, "/console/", http.StatusFound)
+			return
+		}
+		// The mux would answer an unclean path with a redirect in HTML.
+		if strings.HasPrefix(r.URL.Path, "/v1/") {
+			p.gateway.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (p *platform) healthz(w http.ResponseWriter, r *http.Request) {
+	answerJSON(w, r, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (p *platform) readyz(w http.ResponseWriter, r *http.Request) {
+	ready, reasons := p.health.verdict()
+	status := http.StatusOK
+	if !ready {
+		status = http.StatusServiceUnavailable
+	}
+	answerJSON(w, r, status, map[string]any{"ready": ready, "reasons": reasons})
+}
+
+func answerJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		status = http.StatusMethodNotAllowed
+		v = openapi.Error{Error: openapi.ErrorBody{Code: "method_not_allowed", Message: r.Method + " is not allowed on " + r.URL.Path}}
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// loopbackOnly hides metrics from other machines: they name tenants.
+func loopbackOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err != nil || !loopback(host) {
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			w.WriteHeader(http.StatusForbidden)
+			_ = json.NewEncoder(w).Encode(openapi.Error{Error: openapi.ErrorBody{Code: "forbidden", Message: "/metrics answers callers on this machine only"}})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// consolePrincipal lets a signed-in console call models by its session.
+func (p *platform) consolePrincipal(r *http.Request) (traffic.Key, bool) {
+	who, err := p.api.Identify(r)
+	if err != nil || who.Session == nil {
+		return traffic.Key{}, false
+	}
+	key, ok := p.directory.snapshot().Keys[who.KeyID]
+	return key, ok
+}
+
+// logWriter sends the HTTP server's own complaints to the structured log.
+type logWriter struct{ log *slog.Logger }
+
+func (w logWriter) Write(b []byte) (int, error) {
+	w.log.Warn("http server", "message", strings.TrimSpace(string(b)))
+	return len(b), nil
+}

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"syscall"
+
+	"modeldock.io/internal/api/openapi"
+)
+
+// crashPoint ends the process the hard way at a named point, once armed by
+// `modeldock step --crash-before`, so that recovery can be watched.
+type crashPoint struct{ armed atomic.Pointer[string] }
+
+func (c *crashPoint) at(point string) {
+	if p := c.armed.Load(); p != nil && *p == point {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // the signal is on its way
+	}
+}
+
+// stepper runs one round of a loop that stands still under --manual.
+type stepper struct{ p *platform }
+
+// Step runs at most count rows of what; with crashBefore the process ends at
+// that point of the round.
+func (s stepper) Step(ctx context.Context, what string, count int, crashBefore string) ([]openapi.StepDone, error) {
+	if crashBefore != "" {
+		s.p.crash.armed.Store(&crashBefore)
+		defer s.p.crash.armed.Store(nil)
+	}
+	switch what {
+	case "admit":
+		return s.admit(ctx, count)
+	case "deliver":
+		sum, err := s.p.relay.Round(ctx, count)
+		return done(sum), err
+	case "release":
+		sum, err := s.p.settler.Round(ctx, count)
+		return done(sum), err
+	default:
+		sum, err := s.p.reconcile.Round(ctx)
+		return done(sum), err
+	}
+}
+
+func (s stepper) admit(ctx context.Context, count int) ([]openapi.StepDone, error) {
+	expired, err := s.p.ledger.Expire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("expire: %w", err)
+	}
+	admitted, err := s.p.ledger.Admit(ctx, count)
+	if err != nil {
+		return nil, fmt.Errorf("admit: %w", err)
+	}
+	var out []openapi.StepDone
+	for _, r := range expired {
+		out = append(out, openapi.StepDone{Tenant: r.Tenant, Id: r.ID, Did: "expired"})
+	}
+	for _, r := range admitted {
+		detail := fmt.Sprintf("%d slots of pool %s; intent apply written", r.Held, r.Pool)
+		out = append(out, openapi.StepDone{Tenant: r.Tenant, Id: r.ID, Did: "reserved", Detail: &detail})
+	}
+	return out, nil
+}

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Runs every benchmark and appends what it printed to bench/RESULTS.md.
+# --quick takes under a minute each and appends nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+need_go
+for dir in bench/*/; do
+  name=$(basename "$dir")
+  if [ "${1:-}" = --quick ]; then
+    go run "./bench/$name" --quick
+    continue
+  fi
+  out=$(go run "./bench/$name" | tee /dev/stderr)
+  {
+    printf '\n## %s, %s\n\n`go run ./bench/%s` on %s, %s cores, Linux %s\n\n```\n%s\n```\n' \
+      "$name" "$(date -u +%F)" "$name" "$(go env GOVERSION)" "$(nproc)" "$(uname -r)" "$out"
+  } >>bench/RESULTS.md
+done
