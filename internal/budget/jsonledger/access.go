@@ -1,0 +1,186 @@
+package jsonledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"modeldock.io/internal/budget"
+)
+
+// CreateKey stores a key; an id that exists is refused.
+func (l *Ledger) CreateKey(ctx context.Context, k budget.APIKey) error {
+	return l.update(ctx, func(s *state) error {
+		if slices.ContainsFunc(s.Keys, func(o budget.APIKey) bool { return o.ID == k.ID }) {
+			return fmt.Errorf("create key %s: it exists", k.ID)
+		}
+		if (k.Role == budget.RoleTenant) != (k.Tenant != "") {
+			return fmt.Errorf("create key %s: a tenant's key names a tenant, any other names none", k.ID)
+		}
+		s.Keys = append(s.Keys, k)
+		s.changed("ledger", budget.Ref{Tenant: k.Tenant, ID: k.ID}, 0)
+		return nil
+	})
+}
+
+// Keys lists all keys, the oldest first.
+func (l *Ledger) Keys(ctx context.Context) (out []budget.APIKey, err error) {
+	err = l.view(ctx, func(s *state) error {
+		out = slices.Clone(s.Keys)
+		slices.SortFunc(out, func(a, b budget.APIKey) int {
+			if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
+				return c
+			}
+			return strings.Compare(a.ID, b.ID)
+		})
+		return nil
+	})
+	return out, err
+}
+
+// Key returns one key, whether or not it may still be used.
+func (l *Ledger) Key(ctx context.Context, id string) (out budget.APIKey, err error) {
+	err = l.view(ctx, func(s *state) error {
+		for _, k := range s.Keys {
+			if k.ID == id {
+				out = k
+				return nil
+			}
+		}
+		return budget.ErrNotFound
+	})
+	return out, err
+}
+
+// RevokeKey ends a key for good; its time is that of the first call.
+func (l *Ledger) RevokeKey(ctx context.Context, id string) error {
+	return l.update(ctx, func(s *state) error {
+		for i := range s.Keys {
+			if s.Keys[i].ID != id {
+				continue
+			}
+			if s.Keys[i].RevokedAt.IsZero() {
+				s.Keys[i].RevokedAt = l.now()
+			}
+			s.changed("ledger", budget.Ref{ID: id}, 0)
+			return nil
+		}
+		return budget.ErrNotFound
+	})
+}
+
+// TouchKeys records last uses; unknown keys are passed over.
+func (l *Ledger) TouchKeys(ctx context.Context, used map[string]time.Time) error {
+	return l.update(ctx, func(s *state) error {
+		for i := range s.Keys {
+			if at, ok := used[s.Keys[i].ID]; ok && at.After(s.Keys[i].LastUsedAt) {
+				s.Keys[i].LastUsedAt = at.UTC().Truncate(time.Microsecond)
+			}
+		}
+		return nil
+	})
+}
+
+// Grants lists all grants.
+func (l *Ledger) Grants(ctx context.Context) (out []budget.Grant, err error) {
+	err = l.view(ctx, func(s *state) error {
+		out = slices.Clone(s.Grants)
+		slices.SortFunc(out, func(a, b budget.Grant) int {
+			return slices.Compare([]string{a.Owner, a.Model, a.Grantee}, []string{b.Owner, b.Model, b.Grantee})
+		})
+		return nil
+	})
+	return out, err
+}
+
+// PutGrant permits a tenant to call another's model; repeating it changes nothing.
+func (l *Ledger) PutGrant(ctx context.Context, g budget.Grant) error {
+	if err := g.Validate(); err != nil {
+		return err
+	}
+	return l.update(ctx, func(s *state) error {
+		s.changed("ledger", budget.Ref{Tenant: g.Owner}, 0)
+		if slices.ContainsFunc(s.Grants, func(o budget.Grant) bool { return sameGrant(o, g.Owner, g.Model, g.Grantee) }) {
+			return nil
+		}
+		if g.At.IsZero() {
+			g.At = l.now()
+		}
+		g.At = g.At.UTC().Truncate(time.Microsecond)
+		s.Grants = append(s.Grants, g)
+		return nil
+	})
+}
+
+func sameGrant(g budget.Grant, owner, model, grantee string) bool {
+	return g.Owner == owner && g.Model == model && g.Grantee == grantee
+}
+
+// DeleteGrant takes a permission back; one that is not there is no error.
+func (l *Ledger) DeleteGrant(ctx context.Context, owner, model, grantee string) error {
+	return l.update(ctx, func(s *state) error {
+		s.changed("ledger", budget.Ref{Tenant: owner}, 0)
+		s.Grants = slices.DeleteFunc(s.Grants, func(g budget.Grant) bool { return sameGrant(g, owner, model, grantee) })
+		return nil
+	})
+}
+
+// OwnedNames returns every model name that a tenant ever submitted.
+func (l *Ledger) OwnedNames(ctx context.Context) (map[string][]string, error) {
+	out := map[string][]string{}
+	err := l.view(ctx, func(s *state) error {
+		for _, r := range s.Reservations {
+			if !slices.Contains(out[r.Tenant], r.Model.Name) {
+				out[r.Tenant] = append(out[r.Tenant], r.Model.Name)
+			}
+		}
+		return nil
+	})
+	for _, names := range out {
+		slices.Sort(names)
+	}
+	return out, err
+}
+
+// CreateSession stores a session and drops expired ones on the way.
+func (l *Ledger) CreateSession(ctx context.Context, n budget.Session) error {
+	return l.update(ctx, func(s *state) error {
+		now := l.now()
+		s.Sessions = slices.DeleteFunc(s.Sessions, func(o budget.Session) bool { return !o.ExpiresAt.After(now) })
+		for _, o := range s.Sessions {
+			if o.IDHash == n.IDHash {
+				return fmt.Errorf("create the session: it exists")
+			}
+		}
+		if !slices.ContainsFunc(s.Keys, func(k budget.APIKey) bool { return k.ID == n.KeyID }) {
+			return fmt.Errorf("create the session: key %s does not exist", n.KeyID)
+		}
+		s.Sessions = append(s.Sessions, n)
+		return nil
+	})
+}
+
+// Session returns a session that has not expired.
+func (l *Ledger) Session(ctx context.Context, idHash [32]byte) (out budget.Session, err error) {
+	err = l.view(ctx, func(s *state) error {
+		now := l.now()
+		for _, o := range s.Sessions {
+			if o.IDHash == idHash && o.ExpiresAt.After(now) {
+				out = o
+				return nil
+			}
+		}
+		return budget.ErrNotFound
+	})
+	return out, err
+}
+
+// DeleteSession signs out; an unknown session is no error.
+func (l *Ledger) DeleteSession(ctx context.Context, idHash [32]byte) error {
+	return l.update(ctx, func(s *state) error {
+		s.Sessions = slices.DeleteFunc(s.Sessions, func(o budget.Session) bool { return o.IDHash == idHash })
+		return nil
+	})
+}

@@ -1,0 +1,96 @@
+package jsonledger
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"modeldock.io/internal/budget"
+)
+
+// Tenants lists all tenants by name.
+func (l *Ledger) Tenants(ctx context.Context) (out []budget.Tenant, err error) {
+	err = l.view(ctx, func(s *state) error {
+		out = slices.Clone(s.Tenants)
+		slices.SortFunc(out, func(a, b budget.Tenant) int { return strings.Compare(a.Name, b.Name) })
+		return nil
+	})
+	return out, err
+}
+
+// Tenant returns one tenant.
+func (l *Ledger) Tenant(ctx context.Context, name string) (out budget.Tenant, err error) {
+	err = l.view(ctx, func(s *state) error {
+		t := s.tenant(name)
+		if t == nil {
+			return budget.ErrNotFound
+		}
+		out = *t
+		return nil
+	})
+	return out, err
+}
+
+// SetQuota sets a tenant's cap and creates the tenant if it is new.
+func (l *Ledger) SetQuota(ctx context.Context, name string, limit int64) (budget.Tenant, error) {
+	if err := budget.CheckCap("tenant", name, limit); err != nil {
+		return budget.Tenant{}, err
+	}
+	return l.setTenant(ctx, name, "quota", func(t *budget.Tenant) { t.Cap = limit })
+}
+
+// SetEngines sets the engines and source prefixes that a tenant may use.
+func (l *Ledger) SetEngines(ctx context.Context, name string, allow []string) (budget.Tenant, error) {
+	if err := budget.CheckAllow(name, "engines", allow); err != nil {
+		return budget.Tenant{}, err
+	}
+	return l.setTenant(ctx, name, "ledger", func(t *budget.Tenant) { t.Engines = append([]string{}, allow...) })
+}
+
+// SetPools sets the pools beside "default" that a tenant may use.
+func (l *Ledger) SetPools(ctx context.Context, name string, allow []string) (budget.Tenant, error) {
+	if err := budget.CheckAllow(name, "pools", allow); err != nil {
+		return budget.Tenant{}, err
+	}
+	return l.setTenant(ctx, name, "ledger", func(t *budget.Tenant) { t.Pools = append([]string{}, allow...) })
+}
+
+func (l *Ledger) setTenant(ctx context.Context, name, topic string, set func(t *budget.Tenant)) (out budget.Tenant, err error) {
+	err = l.update(ctx, func(s *state) error {
+		if s.tenant(name) == nil {
+			s.Tenants = append(s.Tenants, budget.Tenant{Name: name, Engines: []string{}, Pools: []string{}})
+		}
+		set(s.tenant(name))
+		out = *s.tenant(name)
+		s.changed(topic, budget.Ref{Tenant: name}, 0)
+		return nil
+	})
+	return orZero(out, err)
+}
+
+// Pools lists all pools by name.
+func (l *Ledger) Pools(ctx context.Context) (out []budget.Pool, err error) {
+	err = l.view(ctx, func(s *state) error {
+		out = slices.Clone(s.Pools)
+		slices.SortFunc(out, func(a, b budget.Pool) int { return strings.Compare(a.Name, b.Name) })
+		return nil
+	})
+	return out, err
+}
+
+// SetPool sets a pool's cap and creates the pool if it is new.
+func (l *Ledger) SetPool(ctx context.Context, name string, limit int64) (out budget.Pool, err error) {
+	if err := budget.CheckCap("pool", name, limit); err != nil {
+		return out, err
+	}
+	err = l.update(ctx, func(s *state) error {
+		if s.pool(name) == nil {
+			s.Pools = append(s.Pools, budget.Pool{Name: name})
+		}
+		s.pool(name).Cap = limit
+		out = *s.pool(name)
+		s.changed("quota", budget.Ref{ID: name}, 0)
+		return nil
+	})
+	return orZero(out, err)
+}

@@ -1,0 +1,149 @@
+package ledgertest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"modeldock.io/internal/budget"
+)
+
+func runAccess(t *testing.T, open Opener) {
+	for name, run := range map[string]func(*bundle){"keys": keys, "grants": grants, "sessions": sessions} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(setup(t, open, 10))
+		})
+	}
+}
+
+func keys(b *bundle) {
+	text, k := budget.MintKey(budget.RoleTenant, "team-a", b.clock.Now(), time.Hour)
+	b.ok(b.CreateKey(b.ctx, k))
+	if err := b.CreateKey(b.ctx, k); err == nil {
+		b.Fatal("the same key was created twice")
+	}
+	_, admin := budget.MintKey(budget.RoleAdmin, "", b.clock.Now().Add(time.Second), 0)
+	b.ok(b.CreateKey(b.ctx, admin))
+	_, wrong := budget.MintKey(budget.RoleTenant, "", b.clock.Now(), 0)
+	if err := b.CreateKey(b.ctx, wrong); err == nil {
+		b.Fatal("a tenant's key without a tenant was created")
+	}
+	id, secret, ok := budget.ParseKey(text)
+	equal(b, "parsed", ok, true)
+	got, err := b.Key(b.ctx, id)
+	b.ok(err)
+	equal(b, "stored key", got, k)
+	equal(b, "matches", got.Matches(secret), true)
+	equal(b, "live", got.Live(b.clock.Now()), true)
+	equal(b, "live after its expiry", got.Live(b.clock.Now().Add(time.Hour)), false)
+
+	used := b.clock.Now().Add(time.Minute)
+	b.ok(b.TouchKeys(b.ctx, map[string]time.Time{id: used, "unknown": used}))
+	b.ok(b.TouchKeys(b.ctx, map[string]time.Time{id: used.Add(-time.Second)}))
+	b.ok(b.TouchKeys(b.ctx, nil))
+	revoked := b.clock.Now()
+	b.ok(b.RevokeKey(b.ctx, id))
+	b.clock.Advance(time.Second)
+	b.ok(b.RevokeKey(b.ctx, id))
+	b.is(b.RevokeKey(b.ctx, "unknown"), budget.ErrNotFound)
+	all, err := b.Keys(b.ctx)
+	b.ok(err)
+	equal(b, "keys", len(all), 2)
+	equal(b, "last used", all[0].LastUsedAt, used)
+	equal(b, "revoked", all[0].RevokedAt, revoked)
+	equal(b, "live after revocation", all[0].Live(b.clock.Now()), false)
+	equal(b, "second", all[1], admin)
+	_, err = b.Key(b.ctx, "unknown")
+	b.is(err, budget.ErrNotFound)
+}
+
+func grants(b *bundle) {
+	g := budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-b", At: b.clock.Now()}
+	b.ok(b.PutGrant(b.ctx, g))
+	b.ok(b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-b", At: b.clock.Now().Add(time.Hour)}))
+	b.ok(b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "Tiny", Grantee: "team-b"}))
+	if err := b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-a"}); err == nil {
+		b.Fatal("a grant to oneself was stored")
+	}
+	all, err := b.Grants(b.ctx)
+	b.ok(err)
+	equal(b, "grants", len(all), 2)
+	equal(b, "second", all[1], g)
+	equal(b, "time of the first", all[0].At, b.clock.Now())
+	for range 2 {
+		b.ok(b.DeleteGrant(b.ctx, "team-a", "tiny", "team-b"))
+	}
+	all, err = b.Grants(b.ctx)
+	b.ok(err)
+	equal(b, "grants", len(all), 1)
+
+	b.submit("team-a", "one", 1, 1)
+	r := b.submit("team-a", "two", 1, 1)
+	_, err = b.RequestRelease(b.ctx, r.Ref)
+	b.ok(err)
+	owned, err := b.OwnedNames(b.ctx)
+	b.ok(err)
+	if !slices.Equal(owned["team-a"], []string{"one", "two"}) || len(owned) != 1 {
+		b.Fatalf("owned names are %v", owned)
+	}
+}
+
+func sessions(b *bundle) {
+	_, k := budget.MintKey(budget.RoleAdmin, "", b.clock.Now(), 0)
+	b.ok(b.CreateKey(b.ctx, k))
+	s := budget.Session{IDHash: [32]byte{1}, KeyID: k.ID, CSRFToken: "csrf", CreatedAt: b.clock.Now(), ExpiresAt: b.clock.Now().Add(time.Minute)}
+	b.ok(b.CreateSession(b.ctx, s))
+	if err := b.CreateSession(b.ctx, budget.Session{IDHash: [32]byte{9}, KeyID: "unknown", ExpiresAt: s.ExpiresAt}); err == nil {
+		b.Fatal("a session of an unknown key was created")
+	}
+	got, err := b.Session(b.ctx, s.IDHash)
+	b.ok(err)
+	equal(b, "session", got, s)
+	_, err = b.Session(b.ctx, [32]byte{2})
+	b.is(err, budget.ErrNotFound)
+	b.clock.Advance(time.Minute)
+	_, err = b.Session(b.ctx, s.IDHash)
+	b.is(err, budget.ErrNotFound)
+	s.ExpiresAt = b.clock.Now().Add(time.Minute)
+	b.ok(b.CreateSession(b.ctx, s)) // the expired one is gone
+	for range 2 {
+		b.ok(b.DeleteSession(b.ctx, s.IDHash))
+	}
+	_, err = b.Session(b.ctx, s.IDHash)
+	b.is(err, budget.ErrNotFound)
+}
+
+func runAudit(t *testing.T, open Opener) {
+	t.Run("newest first", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, open, 10)
+		b.ok(b.AppendAudit(b.ctx, budget.AuditEntry{Who: "key k1 (admin)", What: "PUT /pools/default", When: b.clock.Now(), Result: "200"}))
+		b.ok(b.AppendAudit(b.ctx, budget.AuditEntry{Who: "key k1 (admin)", What: "POST /requests/x/release", Why: "node lost", Result: "202"}))
+		all, err := b.Audit(b.ctx, 0)
+		b.ok(err)
+		equal(b, "entries", len(all), 2)
+		equal(b, "newest", all[0].Why, "node lost")
+		equal(b, "time", all[0].When, b.clock.Now())
+		one, err := b.Audit(b.ctx, 1)
+		b.ok(err)
+		equal(b, "limited", len(one), 1)
+		equal(b, "seq", one[0].Seq, all[0].Seq)
+		id, seq, err := b.Identity(b.ctx)
+		b.ok(err)
+		equal(b, "incarnation length", len(id), 32)
+		equal(b, "journal seq", seq, 0)
+	})
+	t.Run("a closed ledger answers that it is unavailable", func(t *testing.T) {
+		t.Parallel()
+		l := open(t, NewClock().Now)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b := &bundle{T: t, Ledger: l, ctx: t.Context()}
+		_, err := l.Submit(b.ctx, submission("team-a", "x", 1, 1))
+		b.is(err, budget.ErrUnavailable)
+		_, err = l.Get(b.ctx, budget.Ref{Tenant: "team-a", ID: "x"})
+		b.is(err, budget.ErrUnavailable)
+	})
+}

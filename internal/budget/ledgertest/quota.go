@@ -1,0 +1,65 @@
+package ledgertest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/modelspec"
+)
+
+func runQuota(t *testing.T, open Opener) {
+	t.Run("caps and allow lists", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, open, 8)
+		b.quota("team-b", 3)
+		got, err := b.SetEngines(b.ctx, "team-a", []string{"*", "hf://org/"})
+		b.ok(err)
+		equal(b, "cap of a new tenant", got.Cap, 0)
+		got, err = b.SetPools(b.ctx, "team-a", []string{"fast"})
+		b.ok(err)
+		if !slices.Equal(got.Engines, []string{"*", "hf://org/"}) || !slices.Equal(got.Pools, []string{"fast"}) {
+			b.Fatalf("allow lists are %v and %v", got.Engines, got.Pools)
+		}
+		b.quota("team-a", 2)
+		got, err = b.Tenant(b.ctx, "team-a")
+		b.ok(err)
+		equal(b, "cap", got.Cap, 2)
+		equal(b, "engines", len(got.Engines), 2)
+		all, err := b.Tenants(b.ctx)
+		b.ok(err)
+		equal(b, "tenants", len(all), 2)
+		equal(b, "first by name", all[0].Name, "team-a")
+		b.pool("another", 1)
+		pools, err := b.Pools(b.ctx)
+		b.ok(err)
+		equal(b, "pools", len(pools), 2)
+		equal(b, "first by name", pools[0], budget.Pool{Name: "another", Cap: 1})
+		_, err = b.Tenant(b.ctx, "team-c")
+		b.is(err, budget.ErrNotFound)
+	})
+	t.Run("refused settings change nothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, open, 8)
+		b.quota("team-a", 3)
+		for field, set := range map[string]func() error{
+			"cap":    func() error { _, err := b.SetQuota(b.ctx, "team-a", -1); return err },
+			"tenant": func() error { _, err := b.SetQuota(b.ctx, "team a", 1); return err },
+			"pool":   func() error { _, err := b.SetPool(b.ctx, "", 1); return err },
+			"allow":  func() error { _, err := b.SetEngines(b.ctx, "team-a", []string{""}); return err },
+		} {
+			var wrong *modelspec.FieldError
+			if err := set(); !errors.As(err, &wrong) || wrong.Field != field {
+				b.Fatalf("got %v, want an error of field %s", err, field)
+			}
+		}
+		_, err := b.SetPool(b.ctx, "default", budget.MaxCap+1)
+		if err == nil {
+			b.Fatal("a cap beyond the largest was accepted")
+		}
+		got, err := b.Tenant(b.ctx, "team-a")
+		b.ok(err)
+		equal(b, "cap", got.Cap, 3)
+	})
+}
