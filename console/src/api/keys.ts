@@ -1,0 +1,15 @@
+import type { Ref } from './calls';
+
+// The names under which answers are cached; live.ts invalidates by them.
+export const keys = {
+  requests: ['requests'] as const,
+  request: (r: Ref) => ['request', r.tenant, r.id] as const,
+  journal: (r: Ref) => ['request', r.tenant, r.id, 'journal'] as const,
+  logs: (r: Ref) => ['logs', r.tenant, r.id] as const,
+  evidence: (r: Ref) => ['request', r.tenant, r.id, 'evidence'] as const,
+  trace: (id: string) => ['trace', id] as const,
+  models: ['models'] as const,
+  nodes: ['nodes'] as const,
+  tenants: ['tenants'] as const,
+  pools: ['pools'] as const,
+};

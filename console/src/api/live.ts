@@ -1,0 +1,170 @@
+import type { QueryClient } from '@tanstack/vue-query';
+import { ref, type Ref } from 'vue';
+import { getRequest, type RequestList } from './calls';
+import { keys } from './keys';
+import type { Request } from './client';
+
+export type LiveState = 'connecting' | 'live' | 'reconnecting' | 'paused';
+
+/** A hint of the server that something changed; the record is read again. */
+export interface Hint {
+  tenant: string;
+  id: string;
+  revision?: number;
+}
+
+const TOPICS = ['request', 'model', 'node', 'quota', 'ledger'] as const;
+export type Topic = (typeof TOPICS)[number];
+
+const SETTLE_MS = 120; // hints come in bursts: one read for each record of a burst
+const PATCH_MAX = 8; // more changed records than this: read the list once instead
+const HIDDEN_MS = 60_000;
+const RETRY_MS = 3_000;
+
+/** Puts a record into the list: in place if it is there, at the end if it is new. */
+export function patchList(list: RequestList | undefined, record: Request): RequestList | undefined {
+  if (!list) return list;
+  const at = list.items.findIndex((r) => r.id === record.id && r.tenant === record.tenant);
+  if (at < 0) return { ...list, items: [...list.items, record] };
+  const have = list.items[at];
+  if (have && have.revision > record.revision) return list;
+  const items = list.items.slice();
+  items[at] = record;
+  return { ...list, items };
+}
+
+/** Reads a hint; anything else is ignored, the next reset repairs it. */
+export function parseHint(data: string): Hint | undefined {
+  try {
+    const hint = JSON.parse(data) as Partial<Hint> | null;
+    if (typeof hint?.id !== 'string' || typeof hint.tenant !== 'string') return undefined;
+    return { tenant: hint.tenant, id: hint.id, revision: hint.revision };
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * One event stream for the tab. Hints refresh the query cache; every connect
+ * begins with `reset`, after which everything shown is read again. A tab that
+ * is hidden for a minute gives its connection back.
+ */
+export class LiveUpdates {
+  readonly state: Ref<LiveState> = ref('connecting');
+  private source: EventSource | undefined;
+  private changed = new Map<string, Hint>();
+  private settle: ReturnType<typeof setTimeout> | undefined;
+  private hidden: ReturnType<typeof setTimeout> | undefined;
+  private retry: ReturnType<typeof setTimeout> | undefined;
+  private started = false;
+
+  constructor(private readonly cache: QueryClient) {}
+
+  start(): void {
+    if (this.started) return;
+    this.started = true;
+    document.addEventListener('visibilitychange', this.onVisibility);
+    this.connect();
+  }
+
+  stop(): void {
+    this.started = false;
+    document.removeEventListener('visibilitychange', this.onVisibility);
+    for (const timer of [this.settle, this.hidden, this.retry]) clearTimeout(timer);
+    this.changed.clear();
+    this.close();
+  }
+
+  private connect(): void {
+    this.close();
+    const source = new EventSource('/events');
+    this.source = source;
+    source.addEventListener('open', () => (this.state.value = 'live'));
+    source.addEventListener('reset', () => void this.cache.invalidateQueries());
+    for (const topic of TOPICS) {
+      source.addEventListener(topic, (e) => this.onHint(topic, e as MessageEvent<string>));
+    }
+    source.addEventListener('error', () => {
+      this.state.value = 'reconnecting';
+      // A refused stream is closed for good by the browser: ask again, unless stopped.
+      if (source.readyState !== EventSource.CLOSED || !this.started) return;
+      clearTimeout(this.retry);
+      this.retry = setTimeout(() => this.connect(), RETRY_MS);
+    });
+  }
+
+  private close(): void {
+    this.source?.close();
+    this.source = undefined;
+  }
+
+  private readonly onVisibility = (): void => {
+    clearTimeout(this.hidden);
+    if (document.visibilityState === 'hidden') {
+      this.hidden = setTimeout(() => {
+        this.close();
+        this.state.value = 'paused';
+      }, HIDDEN_MS);
+    } else if (this.started && !this.source) {
+      this.state.value = 'connecting';
+      this.connect();
+    }
+  };
+
+  private onHint(topic: Topic, e: MessageEvent<string>): void {
+    if (topic === 'request') {
+      const hint = parseHint(e.data);
+      if (hint) this.changed.set(`${hint.tenant}/${hint.id}`, hint);
+      else this.changed.set('?', { tenant: '', id: '' });
+    }
+    this.stale.add(topic);
+    this.settle ??= setTimeout(() => void this.flush(), SETTLE_MS);
+  }
+
+  private stale = new Set<Topic>();
+
+  private async flush(): Promise<void> {
+    this.settle = undefined;
+    const topics = this.stale;
+    const hints = [...this.changed.values()];
+    this.stale = new Set();
+    this.changed = new Map();
+    const refresh = (key: readonly unknown[]) =>
+      this.cache.invalidateQueries({ queryKey: key as unknown[] });
+    if (topics.has('request')) {
+      void refresh(keys.tenants);
+      void refresh(keys.pools);
+      await this.readChanged(hints);
+    }
+    if (topics.has('model')) {
+      void refresh(keys.models);
+      void refresh(['request']);
+    }
+    if (topics.has('node') || topics.has('model')) void refresh(keys.nodes);
+    if (topics.has('quota')) {
+      void refresh(keys.tenants);
+      void refresh(keys.pools);
+      void refresh(keys.requests); // the reasons of waiting requests depend on caps
+    }
+  }
+
+  private async readChanged(hints: Hint[]): Promise<void> {
+    for (const h of hints) void this.cache.invalidateQueries({ queryKey: keys.request(h) });
+    if (hints.length > PATCH_MAX || hints.some((h) => h.id === '')) {
+      await this.cache.invalidateQueries({ queryKey: keys.requests });
+      return;
+    }
+    await Promise.all(hints.map((h) => this.readOne(h)));
+  }
+
+  private async readOne(hint: Hint): Promise<void> {
+    if (!this.cache.getQueryData(keys.requests)) return;
+    try {
+      const record = await getRequest(hint);
+      this.cache.setQueryData<RequestList>(keys.requests, (list) => patchList(list, record));
+    } catch {
+      // The one record could not be read: the whole list says what is true.
+      await this.cache.invalidateQueries({ queryKey: keys.requests });
+    }
+  }
+}

@@ -1,0 +1,76 @@
+import { createRouter, createWebHistory, type RouteRecordRaw } from 'vue-router';
+import { useSession } from './session';
+
+declare module 'vue-router' {
+  interface RouteMeta {
+    /** Shown without a session. */
+    open?: boolean;
+  }
+}
+
+// One component under three addresses: the drawers open over the same list.
+const requests = () => import('@/features/requests/Page.vue');
+
+const routes: RouteRecordRaw[] = [
+  { path: '/', redirect: '/requests' },
+  {
+    path: '/signin',
+    name: 'signin',
+    component: () => import('@/features/session/Page.vue'),
+    meta: { open: true },
+  },
+  {
+    path: '/requests',
+    component: requests,
+    children: [
+      { path: '', name: 'requests', component: { render: () => null } },
+      { path: 'new', name: 'new-request', component: { render: () => null } },
+      { path: ':tenant/:id', name: 'request', component: { render: () => null } },
+    ],
+  },
+  {
+    path: '/evidence',
+    name: 'evidence-pick',
+    component: () => import('@/features/evidence/PickPage.vue'),
+  },
+  {
+    path: '/evidence/:tenant/:id',
+    name: 'evidence',
+    component: () => import('@/features/evidence/Page.vue'),
+    props: true,
+  },
+  {
+    path: '/traces/:requestId',
+    name: 'trace',
+    component: () => import('@/features/traces/Page.vue'),
+    props: true,
+  },
+  { path: '/fleet', name: 'fleet', component: () => import('@/features/fleet/Page.vue') },
+  {
+    path: '/playground',
+    name: 'playground',
+    component: () => import('@/features/playground/Page.vue'),
+  },
+  { path: '/tenants', name: 'tenants', component: () => import('@/features/tenants/Page.vue') },
+  { path: '/:path(.*)*', name: 'not-found', component: () => import('./NotFound.vue') },
+];
+
+export const router = createRouter({ history: createWebHistory(import.meta.env.BASE_URL), routes });
+
+router.beforeEach((to) => {
+  const { session } = useSession();
+  if (session.value && to.name === 'signin') return { name: 'requests' };
+  if (session.value || to.meta.open) return true;
+  return { name: 'signin', query: to.fullPath === '/requests' ? {} : { next: to.fullPath } };
+});
+
+// After an upgrade the files of the old page are gone: load the page once more,
+// and only once, so that a broken server does not make it reload for ever.
+const RELOADED = 'modeldock.reloaded';
+router.onError((error: Error, to) => {
+  if (!/dynamically imported module|module script failed|preload/i.test(error.message)) return;
+  if (sessionStorage.getItem(RELOADED) === to.fullPath) return;
+  sessionStorage.setItem(RELOADED, to.fullPath);
+  location.assign(router.resolve(to.fullPath).href);
+});
+router.afterEach(() => sessionStorage.removeItem(RELOADED));

@@ -1,0 +1,61 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/vue-query';
+import { computed, type MaybeRefOrGetter, toValue } from 'vue';
+import {
+  getJournal,
+  getLogs,
+  getRequest,
+  releaseRequest,
+  submitRequest,
+  type Ref,
+  type RequestList,
+} from '@/api/calls';
+import type { Request } from '@/api/client';
+import { keys } from '@/api/keys';
+import { patchList } from '@/api/live';
+
+export function useRequest(ref: MaybeRefOrGetter<Ref>) {
+  const cache = useQueryClient();
+  return useQuery({
+    queryKey: computed(() => keys.request(toValue(ref))),
+    queryFn: ({ signal }) => getRequest(toValue(ref), signal),
+    // The list has the record already: the drawer opens with it.
+    placeholderData: () => {
+      const { tenant, id } = toValue(ref);
+      const list = cache.getQueryData<RequestList>(keys.requests);
+      return list?.items.find((r) => r.id === id && r.tenant === tenant);
+    },
+  });
+}
+
+export const useJournal = (ref: MaybeRefOrGetter<Ref>) =>
+  useQuery({
+    queryKey: computed(() => keys.journal(toValue(ref))),
+    queryFn: ({ signal }) => getJournal(toValue(ref), signal),
+  });
+
+const LOG_LINES = 200;
+
+export const useLogs = (ref: MaybeRefOrGetter<Ref>, wanted: MaybeRefOrGetter<boolean>) =>
+  useQuery({
+    queryKey: computed(() => keys.logs(toValue(ref))),
+    queryFn: ({ signal }) => getLogs(toValue(ref), LOG_LINES, signal),
+    enabled: computed(() => toValue(wanted)),
+    staleTime: 0,
+  });
+
+/** Both writes answer with the record, which goes straight into the list. */
+function useRecordMutation<V>(call: (variables: V) => Promise<Request>) {
+  const cache = useQueryClient();
+  return useMutation({
+    mutationFn: call,
+    onSuccess: (record) => {
+      cache.setQueryData<RequestList>(keys.requests, (list) => patchList(list, record));
+      void cache.invalidateQueries({ queryKey: keys.request(record) });
+      void cache.invalidateQueries({ queryKey: keys.tenants });
+      void cache.invalidateQueries({ queryKey: keys.pools });
+    },
+  });
+}
+
+export const useSubmit = () => useRecordMutation(submitRequest);
+export const useRelease = () => useRecordMutation(releaseRequest);

@@ -1,0 +1,50 @@
+import type { Trace } from '@/api/client';
+
+export const moments = [
+  'received',
+  'sent',
+  'firstByte',
+  'firstContent',
+  'lastByte',
+  'done',
+] as const;
+export type Moment = (typeof moments)[number];
+
+export interface Point {
+  moment: Moment;
+  at?: string;
+  /** Milliseconds since the call was received; absent if it did not happen. */
+  afterMs?: number;
+}
+
+/** The call's moments in order; one that did not happen is listed without a time. */
+export function points(trace: Trace): Point[] {
+  const start = Date.parse(trace.receivedAt);
+  const at: Record<Moment, string | undefined> = {
+    received: trace.receivedAt,
+    sent: trace.sentAt,
+    firstByte: trace.firstByteAt,
+    firstContent: trace.firstContentAt,
+    lastByte: trace.lastByteAt,
+    done: trace.doneAt,
+  };
+  return moments.map((moment) => {
+    const iso = at[moment];
+    return iso
+      ? { moment, at: iso, afterMs: micros(iso) - micros(trace.receivedAt, start) }
+      : { moment };
+  });
+}
+
+/** Milliseconds with the microseconds that Date.parse drops. */
+function micros(iso: string, parsed = Date.parse(iso)): number {
+  const digits = /\.(\d+)/.exec(iso)?.[1] ?? '';
+  const rest = Number(digits.padEnd(6, '0').slice(3, 6)) / 1000;
+  return parsed + (Number.isFinite(rest) ? rest : 0);
+}
+
+/** Whether the outcome is a fault (red), the caller's own doing (grey) or fine. */
+export function outcomeTone(outcome: Trace['outcome']): 'ok' | 'idle' | 'bad' {
+  if (outcome === 'completed') return 'ok';
+  return outcome === 'client_cancelled' ? 'idle' : 'bad';
+}
