@@ -29,6 +29,7 @@ type EventScanner struct {
 	joined []byte
 	failed bool
 	stray  span
+	strays bool
 }
 
 // Next returns the next complete event of win; false if more bytes are needed.
@@ -50,8 +51,8 @@ func (s *EventScanner) Next(win []byte) (Event, bool) {
 			s.pos = len(win)
 			return Event{}, false
 		}
-		start := s.line
-		s.pos, s.line = next, next
+		start, first := s.line, !s.begun
+		s.pos, s.line, s.begun = next, next, true
 		switch {
 		case s.inLine: // the rest of a line that was given up
 			s.inLine = false
@@ -63,6 +64,9 @@ func (s *EventScanner) Next(win []byte) (Event, bool) {
 			}
 		case !s.torn:
 			s.opened = true
+			if first {
+				start += len(win[start:end]) - len(bytes.TrimPrefix(win[start:end], []byte("\xef\xbb\xbf")))
+			}
 			s.field(win, span{start, end})
 		}
 	}
@@ -74,7 +78,7 @@ func (s *EventScanner) GiveUp() {
 	s.inLine = s.inLine || s.pos > s.line
 	s.pos, s.line = 0, 0
 	s.torn, s.opened = true, true
-	s.lines, s.data, s.joined, s.stray = 0, span{}, nil, span{}
+	s.lines, s.joined, s.failed, s.strays = 0, nil, false, false
 }
 
 // Shift tells that the first n bytes of the window were dropped. They must
@@ -111,11 +115,6 @@ func (s *EventScanner) lineEnd(win []byte) (end, next int, ok bool) {
 
 func (s *EventScanner) field(win []byte, line span) {
 	text := line.of(win)
-	if !s.begun {
-		s.begun = true
-		text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-		line.start = line.end - len(text)
-	}
 	colon := bytes.IndexByte(text, ':')
 	name, value := text, span{line.end, line.end}
 	if colon >= 0 {
@@ -130,8 +129,8 @@ func (s *EventScanner) field(win []byte, line span) {
 		s.addData(win, value)
 	case string(name) == "event":
 		s.failed = string(value.of(win)) == "error"
-	case !fieldName(name) && s.stray.end == 0:
-		s.stray = line
+	case !fieldName(name) && !s.strays:
+		s.stray, s.strays = line, true
 	}
 }
 
@@ -170,13 +169,13 @@ func (s *EventScanner) finish(win []byte) Event {
 	case s.lines > 1:
 		e.Data = s.joined
 	}
-	if s.stray.end > 0 {
+	if s.strays {
 		e.Stray = s.stray.of(win)
 	}
 	if cap(s.joined) > maxKeptJoin {
 		s.joined = nil
 	}
-	s.lines, s.data, s.failed, s.stray = 0, span{}, false, span{}
+	s.lines, s.data, s.failed, s.strays = 0, span{}, false, false
 	s.torn, s.opened = false, false
 	return e
 }

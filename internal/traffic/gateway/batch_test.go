@@ -1,0 +1,123 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/gateway"
+)
+
+// memorySink stores batches; fail decides about an attempt.
+type memorySink struct {
+	mu      sync.Mutex
+	batches [][]traffic.Inference
+	fail    func(ctx context.Context, attempt int) error
+	tries   int
+}
+
+func (m *memorySink) store(ctx context.Context, batch []traffic.Inference) error {
+	m.mu.Lock()
+	m.tries++
+	tries := m.tries
+	m.mu.Unlock()
+	if m.fail != nil {
+		if err := m.fail(ctx, tries); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.batches = append(m.batches, append([]traffic.Inference(nil), batch...))
+	return nil
+}
+
+func newRecorder(t *testing.T, sink *memorySink) *gateway.BatchRecorder {
+	t.Helper()
+	r, err := gateway.NewBatchRecorder(sink.store, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRecordsAreStoredInBatches(t *testing.T) {
+	t.Parallel()
+	sink := &memorySink{}
+	r := newRecorder(t, sink)
+	const n = 1000
+	for i := range n {
+		r.Record(traffic.Inference{RequestID: fmt.Sprint(i)})
+	}
+	if err := r.FlushAndClose(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next := 0
+	for _, batch := range sink.batches {
+		if len(batch) == 0 || len(batch) > 200 {
+			t.Errorf("a batch of %d", len(batch))
+		}
+		for _, i := range batch {
+			if i.RequestID != fmt.Sprint(next) {
+				t.Fatalf("record %s came as number %d", i.RequestID, next)
+			}
+			next++
+		}
+	}
+	if next != n || r.Dropped() != 0 {
+		t.Errorf("%d of %d stored, %d dropped", next, n, r.Dropped())
+	}
+	r.Record(traffic.Inference{})
+	if r.Dropped() != 1 {
+		t.Error("a record after the end was not counted as dropped")
+	}
+	if err := r.FlushAndClose(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSinkIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	sink := &memorySink{fail: func(_ context.Context, attempt int) error {
+		if attempt < 3 {
+			return errors.New("database is locked")
+		}
+		return nil
+	}}
+	r := newRecorder(t, sink)
+	r.Record(traffic.Inference{RequestID: "a"})
+	if err := r.FlushAndClose(t.Context()); err != nil || len(sink.batches) != 1 || r.Dropped() != 0 {
+		t.Errorf("%v, %d batches, %d dropped", err, len(sink.batches), r.Dropped())
+	}
+}
+
+func TestLostRecordsAreCounted(t *testing.T) {
+	t.Parallel()
+	away := &memorySink{fail: func(context.Context, int) error { return errors.New("away") }}
+	r := newRecorder(t, away)
+	r.Record(traffic.Inference{})
+	if err := r.FlushAndClose(t.Context()); err != nil || r.Dropped() != 1 {
+		t.Errorf("%v, %d dropped, want 1", err, r.Dropped())
+	}
+
+	// A sink that hangs: Record does not block, and the end is bounded.
+	hangs := &memorySink{fail: func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }}
+	r = newRecorder(t, hangs)
+	const n = 12_000
+	for range n {
+		r.Record(traffic.Inference{})
+	}
+	if r.Dropped() == 0 {
+		t.Error("12 000 records fit into the queue")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := r.FlushAndClose(ctx); err == nil || r.Dropped() != n {
+		t.Errorf("%v, %d dropped of %d", err, r.Dropped(), n)
+	}
+}

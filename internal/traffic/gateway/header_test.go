@@ -1,0 +1,111 @@
+package gateway_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestNothingPrivateReachesTheEngine: engines are other people's code.
+func TestNothingPrivateReachesTheEngine(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	seen := make(chan http.Header, 1)
+	b.engine("team-a", "m1", "v1", func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Clone()
+		h := w.Header()
+		h.Set("Set-Cookie", "modeldock_session=stolen")
+		h.Set("X-Modeldock-Version", "forged")
+		h.Set("X-Request-Id", "forged")
+		h.Set("Connection", "X-Hop")
+		h.Set("X-Hop", "1")
+		h.Set("X-Engine", "kept")
+		_, _ = io.WriteString(w, wholeChat)
+	})
+	got := b.chat(keyA, helloChat,
+		"X-Api-Key", keyA, "Api-Key", keyA, "Cookie", "session="+keyA, "Proxy-Authorization", "Basic "+keyA,
+		"X-ModelDock-Tenant", "admin", "X-Modeldock-Wait", "5", "X-Forwarded-For", "1.2.3.4", "X-Forwarded-Host", "h",
+		"Forwarded", "for=1.2.3.4", "X-Real-Ip", "1.2.3.4", "Connection", "X-Foo, X-Request-Id", "X-Foo", "1", "Te", "trailers",
+		"X-Request-Id", "mine", "Idempotency-Key", "i1", "X-Kept", "yes", "Traceparent", "00-1-2-01", "Openai-Organization", "org")
+	h := <-seen
+	allowed := map[string]string{
+		"Content-Type": "application/json", "Content-Length": h.Get("Content-Length"), "Accept-Encoding": "identity",
+		"User-Agent": "Go-http-client/1.1", "X-Request-Id": got.header.Get("X-Request-Id"), "Idempotency-Key": "i1",
+		"X-Kept": "yes", "Traceparent": "00-1-2-01", "Openai-Organization": "org",
+	}
+	for name, values := range h {
+		if want, ok := allowed[name]; !ok || len(values) != 1 || values[0] != want {
+			t.Errorf("the engine got %s: %q", name, values)
+		}
+		delete(allowed, name)
+	}
+	if len(allowed) > 0 {
+		t.Errorf("the engine did not get %v", allowed)
+	}
+	for name, want := range map[string]string{
+		"Set-Cookie": "", "X-Hop": "", "X-Modeldock-Version": "v1", "X-Engine": "kept",
+	} {
+		if v := strings.Join(got.header.Values(name), ","); v != want {
+			t.Errorf("the caller got %s: %q, want %q", name, v, want)
+		}
+	}
+	id := got.header.Get("X-Request-Id")
+	if len(id) != 30 || !strings.HasPrefix(id, "req_") {
+		t.Errorf("x-request-id %q", id)
+	}
+	if r := b.record(id); r.ClientRequestID != "mine" {
+		t.Errorf("the caller's own id was recorded as %q", r.ClientRequestID)
+	}
+}
+
+// TestNothingIsSentTwice: an engine that closes a used connection on a new
+// request may have begun the work, also where the caller sends an
+// Idempotency-Key, which net/http takes as leave to send it again.
+func TestNothingIsSentTwice(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	requests := make(chan string, 10)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				reader := bufio.NewReader(conn)
+				for n := range 2 {
+					request, err := http.ReadRequest(reader)
+					if err != nil {
+						return
+					}
+					body, _ := io.ReadAll(request.Body)
+					requests <- string(body)
+					if n == 0 {
+						_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(wholeChat), wholeChat)
+					}
+				}
+			}()
+		}
+	}()
+	b.table.Upsert(endpoint("team-a", "m1", "v1", listener.Addr().String()))
+	if got := b.chat(keyA, helloChat, "Idempotency-Key", "k"); got.status != 200 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	got := b.chat(keyA, helloChat, "Idempotency-Key", "k")
+	if got.status != http.StatusBadGateway || got.header.Get("X-Should-Retry") != "false" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if n := len(requests); n != 2 {
+		t.Errorf("two requests were sent %d times", n)
+	}
+}
