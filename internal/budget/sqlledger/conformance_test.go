@@ -43,3 +43,8 @@ func TestAgainstTheOracle(t *testing.T) {
 	t.Parallel()
 	ledgertest.Compare(t, open, oracle)
 }
+
+func TestQueueAgainstTheOracle(t *testing.T) {
+	t.Parallel()
+	ledgertest.CompareQueue(t, open, oracle)
+}

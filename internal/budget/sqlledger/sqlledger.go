@@ -122,3 +122,6 @@ func (l *Ledger) Close() error {
 
 // now is the ledger's clock in the resolution that is stored.
 func (l *Ledger) now() time.Time { return l.opts.Clock().UTC().Truncate(time.Microsecond) }
+
+// Queued is the number of writes that wait for the next commit, for metrics.
+func (l *Ledger) Queued() int { return len(l.writer.queue) }
