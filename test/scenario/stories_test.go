@@ -1,0 +1,55 @@
+package scenario_test
+
+import (
+	"testing"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery"
+	"modeldock.io/test/scenario"
+)
+
+func objectName(tenant, id string) string {
+	return delivery.ObjectName(budget.Ref{Tenant: tenant, ID: id})
+}
+
+// stories run on every harness, each on a platform of its own.
+func stories() map[string]func(*testing.T, scenario.Harness) {
+	return map[string]func(*testing.T, scenario.Harness){
+		"SubmittedTwice":               scenario.SubmittedTwice,
+		"NamesStayApart":               scenario.NamesStayApart,
+		"BadInputChangesNothing":       scenario.BadInputChangesNothing,
+		"LaterWorkAnswers501":          scenario.LaterWorkAnswers501,
+		"CapHolds":                     scenario.CapHolds,
+		"FiftyAtOnce":                  scenario.FiftyAtOnce,
+		"ImpossibleHoldsNobody":        scenario.ImpossibleHoldsNobody,
+		"WakesForEveryReason":          scenario.WakesForEveryReason,
+		"StreamedOwnedCancelled":       scenario.StreamedOwnedCancelled,
+		"FirstCallWaits":               scenario.FirstCallWaits,
+		"NoCardFits":                   scenario.NoCardFits,
+		"ReleasedOnce":                 scenario.ReleasedOnce,
+		"CreditWaitsForTheLastProcess": scenario.CreditWaitsForTheLastProcess,
+		"WholeStory":                   scenario.WholeStory,
+	}
+}
+
+func TestOneMachine(t *testing.T) {
+	t.Parallel()
+	for name, story := range stories() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			story(t, newMachine(t))
+		})
+	}
+}
+
+// The JSON ledger is the same rules: the stories that move slots run on it too.
+func TestOneMachineWithJSONLedger(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"SubmittedTwice", "CapHolds", "ReleasedOnce", "WholeStory"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := t.TempDir() + "/ledger.json"
+			stories()[name](t, newMachine(t, "--store", "json:"+file))
+		})
+	}
+}
