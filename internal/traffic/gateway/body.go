@@ -16,15 +16,18 @@ import (
 // bodies keeps buffers for request bodies. A buffer goes back when the handler
 // and every reader that was handed to the transport are through with it: the
 // transport may still read after it has returned an answer.
-type bodies struct{ pool sync.Pool }
+type bodies struct{ pool sync.Pool } // of *[]byte
 
 // maxPooledBody is the largest buffer that is kept for the next request.
 const maxPooledBody = 1 << 20
 
+// body is one request's body and what is sent instead of it.
 type body struct {
 	home   *bodies
+	store  *[]byte // where bytes goes back to
 	bytes  []byte
-	users  atomic.Int32
+	held   bool         // the handler still uses it
+	users  atomic.Int32 // the handler and the readers
 	pieces [][]byte
 	length int64
 	sentAt atomic.Int64 // UnixNano at which the transport had read it all
@@ -36,13 +39,14 @@ func (g *Gateway) readBody(x *exchange) (*body, error) {
 	if x.r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	b, _ := g.bodies.pool.Get().(*body)
-	if b == nil {
-		b = &body{home: &g.bodies}
+	store, _ := g.bodies.pool.Get().(*[]byte)
+	if store == nil {
+		store = new([]byte)
 	}
+	b := &body{home: &g.bodies, store: store, held: true}
 	b.users.Store(1)
 	var err error
-	if b.bytes, err = readAll(b.bytes[:0], x.r.Body, x.r.ContentLength, limit); err == nil {
+	if b.bytes, err = readAll((*store)[:0], x.r.Body, x.r.ContentLength, limit); err == nil {
 		return b, nil
 	}
 	b.release()
@@ -98,15 +102,25 @@ func (b *body) patch(patches []wire.Patch) {
 	b.sentAt.Store(0)
 }
 
-// release gives up one use.
+// release gives up the handler's use; again does nothing.
 func (b *body) release() {
+	if b.held {
+		b.held = false
+		b.unuse()
+	}
+}
+
+// unuse gives up one use; after the last one the buffer serves another
+// request.
+func (b *body) unuse() {
 	if b.users.Add(-1) > 0 {
 		return
 	}
-	b.pieces = nil
 	if cap(b.bytes) <= maxPooledBody {
-		b.home.pool.Put(b)
+		*b.store = b.bytes
+		b.home.pool.Put(b.store)
 	}
+	b.bytes, b.pieces, b.store = nil, nil, nil
 }
 
 // reader returns a new reader of what is sent; closing it ends its use.
@@ -162,6 +176,6 @@ func (r *bodyReader) Close() error {
 	if r.piece == len(r.body.pieces) {
 		r.body.sentAt.Store(r.now().UnixNano())
 	}
-	r.body.release()
+	r.body.unuse()
 	return nil
 }

@@ -57,6 +57,7 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 	}
 	body.patch(asked.Patches(upstream, op.streams))
 	answer, err := g.forward(x, op, endpoint.Address, body)
+	body.release() // a long stream must not keep a long prompt
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type streamRelay struct {
 	dropUsage bool
 
 	scan   wire.EventScanner
+	reader wire.Reader
 	base   []byte // the pooled window, which most streams never outgrow
 	window []byte // window[:filled] was read
 	filled int
@@ -100,7 +101,7 @@ func (s *streamRelay) pass() (ended bool, err error) {
 		if !ok {
 			break
 		}
-		chunk := wire.ReadEvent(event)
+		chunk := s.reader.Read(event)
 		switch {
 		case chunk.Kind == wire.Failure && !s.done:
 			failed = failureOf(event)
@@ -231,7 +232,7 @@ func (s *streamRelay) passTail() (ended bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	switch kind := wire.ReadEvent(event).Kind; {
+	switch kind := s.reader.Read(event).Kind; {
 	case kind == wire.Done:
 		s.done = true
 		if err := s.write(win); err != nil {

@@ -33,8 +33,11 @@ type Usage struct {
 	Completion int64
 }
 
-// ReadEvent says what an event of a stream of completions means.
-func ReadEvent(e Event) Chunk {
+// Reader says what the events of one stream mean. The zero value is ready.
+type Reader struct{ last pattern }
+
+// Read says what one event of a stream of completions means.
+func (r *Reader) Read(e Event) Chunk {
 	switch {
 	case e.Torn:
 		return Chunk{Kind: Content}
@@ -42,6 +45,8 @@ func ReadEvent(e Event) Chunk {
 		return Chunk{Kind: Failure}
 	case !e.HasData:
 		return Chunk{}
+	case r.last.matches(e.Data):
+		return r.last.chunk
 	}
 	data := bytes.TrimSpace(e.Data)
 	switch {
@@ -54,7 +59,9 @@ func ReadEvent(e Event) Chunk {
 	if w.answer() != nil {
 		return Chunk{Kind: Failure} // not JSON: the text of a crash
 	}
-	return w.verdict()
+	c := w.verdict()
+	r.last.learn(c, data, w.text)
+	return c
 }
 
 // ReadAnswer says what a whole JSON answer means. The error tells that it is
@@ -95,6 +102,7 @@ type walker struct {
 	choices int
 	index   int64 // of the current choice
 	ended   bool  // it has a finish_reason
+	text    span  // the last value that counted as content
 	listed  bool  // "choices" is there
 	failed  bool  // "error" is there and not null
 	message bool  // "message" or "detail" is there
@@ -188,6 +196,7 @@ func (w *walker) content() error {
 	}
 	if filled := w.i-start > len(`""`); filled && (first == '"' || first == '[' || first == '{') {
 		w.found.Kind = Content
+		w.text = span{start, w.i}
 	}
 	return nil
 }

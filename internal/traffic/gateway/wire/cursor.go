@@ -5,7 +5,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -141,13 +140,7 @@ func (c *cursor) skip(depth int) error {
 }
 
 func (c *cursor) word(w string) error {
-	if len(c.b)-c.i < len(w) {
-		if bytes.HasPrefix([]byte(w), c.b[c.i:]) {
-			return errEnd
-		}
-		return c.fail(w)
-	}
-	if string(c.b[c.i:c.i+len(w)]) != w {
+	if len(c.b)-c.i < len(w) || string(c.b[c.i:c.i+len(w)]) != w {
 		return c.fail(w)
 	}
 	c.i += len(w)
@@ -162,27 +155,32 @@ func (c *cursor) digits() bool {
 	return c.i > from
 }
 
-func (c *cursor) number() error {
-	at := func(chars string) bool {
-		return c.i < len(c.b) && bytes.IndexByte([]byte(chars), c.b[c.i]) >= 0
+// peek returns the byte at the cursor, or 0 at the end.
+func (c *cursor) peek() byte {
+	if c.i < len(c.b) {
+		return c.b[c.i]
 	}
-	if at("-") {
+	return 0
+}
+
+func (c *cursor) number() error {
+	if c.peek() == '-' {
 		c.i++
 	}
-	if at("0") {
+	if c.peek() == '0' {
 		c.i++
 	} else if !c.digits() {
 		return c.fail("a value")
 	}
-	if at(".") {
+	if c.peek() == '.' {
 		c.i++
 		if !c.digits() {
 			return c.fail("a digit")
 		}
 	}
-	if at("eE") {
+	if c.peek()|0x20 == 'e' {
 		c.i++
-		if at("+-") {
+		if sign := c.peek(); sign == '+' || sign == '-' {
 			c.i++
 		}
 		if !c.digits() {

@@ -136,7 +136,7 @@ func TestGiveUp(t *testing.T) {
 		s.GiveUp()
 		rest := []byte(long[cut:] + next)
 		e, ok := s.Next(rest)
-		if !ok || !e.Torn || e.End != len(long)-cut || ReadEvent(e).Kind != Content {
+		if !ok || !e.Torn || e.End != len(long)-cut || new(Reader).Read(e).Kind != Content {
 			t.Errorf("cut at %d: %+v, %t", cut, e, ok)
 		}
 		if e, ok = s.Next(rest); !ok || e.Torn || string(e.Data) != "b" {
@@ -162,7 +162,7 @@ func TestReadEvent(t *testing.T) {
 		`{"error":{"message":"x"}}`:                                                     {Kind: Failure}, `{"error":null,"choices":[]}`: {}, `{"message":"x"}`: {Kind: Failure},
 		`{"choices":[],"message":"x"}`: {}, `nonsense`: {Kind: Failure}, `{"choices":[`: {Kind: Failure}, `{} {}`: {Kind: Failure},
 	} {
-		if got := ReadEvent(Event{HasData: true, Data: []byte(data)}); got != want {
+		if got := new(Reader).Read(Event{HasData: true, Data: []byte(data)}); got != want {
 			t.Errorf("%s: %+v, want %+v", data, got, want)
 		}
 	}
@@ -185,6 +185,7 @@ func TestEventsDoNotAllocate(t *testing.T) { //nolint:paralleltest // counts all
 	event := []byte(`data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"hello"},"finish_reason":null}],"usage":{"prompt_tokens":1,"completion_tokens":2}}` + "\n\n")
 	window := bytes.Repeat(event, 20)
 	var s EventScanner
+	var r Reader
 	allocations := testing.AllocsPerRun(100, func() {
 		n := 0
 		for {
@@ -192,7 +193,7 @@ func TestEventsDoNotAllocate(t *testing.T) { //nolint:paralleltest // counts all
 			if !ok {
 				break
 			}
-			if ReadEvent(e).Kind == Content {
+			if r.Read(e).Kind == Content {
 				n++
 			}
 		}
@@ -203,5 +204,37 @@ func TestEventsDoNotAllocate(t *testing.T) { //nolint:paralleltest // counts all
 	})
 	if allocations > 0 {
 		t.Errorf("%v allocations", allocations)
+	}
+}
+
+// TestPatternNeverChangesTheMeaning: after any first event, any second one
+// means what it means to a reader who has seen nothing.
+func TestPatternNeverChangesTheMeaning(t *testing.T) {
+	t.Parallel()
+	const frame = `{"choices":[{"index":0,"delta":{"content":"` + "%" + `"},"finish_reason":null}]}`
+	texts := []string{
+		"a", "b", "", `\n`, `\"`, `"},"finish_reason":"stop"}],"x":[{"y":{"z":"`, `"`, "\x01", `\`, "héllo",
+		`","role":"x`, `"},"error":{"message":"`,
+	}
+	datas := []string{
+		`[DONE]`, `{"error":{"message":"x"}}`, `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}`, `nonsense`,
+		`{"choices":[{"index":1,"delta":{"content":"a"},"finish_reason":null}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"b"}}]}`,
+		`{"choices":[{"index":0,"delta":{"tool_calls":["a"]}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":5}}`,
+	}
+	for _, text := range texts {
+		datas = append(datas, strings.Replace(frame, "%", text, 1), " "+strings.Replace(frame, "%", text, 1)+" ")
+	}
+	for _, first := range datas {
+		for _, second := range datas {
+			var r Reader
+			r.Read(Event{HasData: true, Data: []byte(first)})
+			event := Event{HasData: true, Data: []byte(second)}
+			if got, want := r.Read(event), new(Reader).Read(event); got != want {
+				t.Errorf("after %s\n%s means %+v, want %+v", first, second, got, want)
+			}
+		}
 	}
 }

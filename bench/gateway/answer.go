@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// readAnswer reads one answer to its end and checks that it is complete.
+func readAnswer(r *bufio.Reader, began func()) error {
+	response, err := http.ReadResponse(r, nil)
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	defer response.Body.Close()
+	streams := response.Header.Get("Content-Type") == "text/event-stream"
+	var last []byte
+	buffer := make([]byte, 4<<10)
+	for {
+		n, err := response.Body.Read(buffer)
+		if n > 0 {
+			last = append(last[:0], buffer[max(0, n-16):n]...)
+			if began != nil {
+				began()
+				began = nil
+			}
+		}
+		if err == io.EOF { //nolint:errorlint // as io.Reader promises it
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+	}
+	switch {
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("the answer is %s, ending in %q", response.Status, last)
+	case streams && !bytes.HasSuffix(last, []byte("[DONE]\n\n")), !streams && !bytes.HasSuffix(last, []byte("}}")):
+		return fmt.Errorf("the answer ends in %q", last)
+	}
+	return nil
+}
