@@ -34,7 +34,7 @@ func TestASecondProcessOnlyDelays(t *testing.T) {
 	var clients sync.WaitGroup
 	for c := range 20 {
 		clients.Go(func() {
-			for i := 0; i < 5 || locks.Load() < 20; i++ {
+			for i := 0; i < 3 || locks.Load() < 8; i++ {
 				work(t, l, request(fmt.Sprint("team-", c), fmt.Sprint("r", i), 1))
 			}
 		})
@@ -117,7 +117,7 @@ func TestLockerProcess(t *testing.T) {
 		select {
 		case <-ended:
 			return
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(80 * time.Millisecond):
 		}
 	}
 }
