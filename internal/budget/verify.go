@@ -1,7 +1,10 @@
 package budget
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -30,6 +33,9 @@ func Verify(s Snapshot) Report {
 	c.checkStates()       // INV4
 	c.checkReservations() // INV5
 	c.checkJournal()      // INV6
+	slices.SortStableFunc(c.report.Violations, func(a, b Violation) int {
+		return cmp.Or(strings.Compare(a.Invariant, b.Invariant), strings.Compare(a.Subject, b.Subject))
+	})
 	return c.report
 }
 
