@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger"
+)
+
+const queueTenants = 1000
+
+// measureSelection asks what the length of the queue costs: admitting one
+// request from a short and a long queue, from one whose tenants are nearly
+// all full, and how long a freed slot stays empty.
+func measureSelection(ctx context.Context, out io.Writer, p plan, dir string) ([]result, error) {
+	short, long := p.waiting[0], p.waiting[1]
+	times := map[string]float64{}
+	for _, c := range []struct {
+		name    string
+		waiting int
+		full    int // tenants without free slots
+	}{{"short", short, 0}, {"long", long, 0}, {"full", long, queueTenants - 10}} {
+		took, err := pickRound(ctx, p, filepath.Join(dir, "pick-"+c.name), c.waiting, c.full)
+		if err != nil {
+			return nil, fmt.Errorf("pick from the %s queue: %w", c.name, err)
+		}
+		fmt.Fprintf(out, "pick: %d waiting, %d of %d tenants full: %.2f ms\n", c.waiting, c.full, queueTenants, took)
+		times[c.name] = took
+	}
+	freed, err := freedRound(ctx, p, filepath.Join(dir, "freed"))
+	if err != nil {
+		return nil, fmt.Errorf("freed slots: %w", err)
+	}
+	ratio := func(name, of, to string) result {
+		return result{Name: name, Value: times[of], Unit: "ms", Baseline: times[to], Ratio: times[of] / times[to], Target: 3, Better: "lower"}
+	}
+	return []result{
+		ratio(fmt.Sprintf("pick_%dk_waiting", long/1000), "long", "short"),
+		ratio("pick_tenants_full", "full", "long"),
+		{Name: "freed_to_reserved_p99", Value: freed, Unit: "ms", Target: 50, Better: "lower"},
+	}, nil
+}
+
+// queued opens a ledger with a long queue that was written in one go; the
+// quotas of the first full tenants are 0.
+func queued(ctx context.Context, path string, waiting, full int) (*sqlledger.Ledger, error) {
+	l, err := ledger(ctx, path, queueTenants)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(15000)")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	now := time.Now().UnixMicro()
+	// Full tenants own the best places of the queue: the worst case.
+	_, err = db.ExecContext(ctx, `
+		WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?)
+		INSERT INTO reservation (tenant, id, cost, priority, need, model_name, model_version, spec, spec_hash, pool, created_at, expires_at)
+		SELECT printf('team-%04d', i % ?), 'q' || i, 1, CASE WHEN i % ? < ? THEN 90 ELSE 10 END, 1, 'q' || i, 'v1', CAST('{}' AS BLOB), '', 'default', ?, ? FROM n`,
+		waiting, queueTenants, queueTenants, full, now, now+int64(budget.DefaultTTL/time.Microsecond))
+	if err == nil {
+		_, err = db.ExecContext(ctx, `UPDATE tenant_quota SET cap = used WHERE tenant < printf('team-%04d', ?)`, full)
+	}
+	return l, err
+}
+
+// pickRound is the median time of admitting one request, in milliseconds.
+func pickRound(ctx context.Context, p plan, path string, waiting, full int) (float64, error) {
+	l, err := queued(ctx, path, waiting, full)
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	var times []float64
+	for range 20 * p.rounds {
+		start := time.Now()
+		got, err := l.Admit(ctx, 1)
+		if err != nil || len(got) != 1 {
+			return 0, fmt.Errorf("admitted %d: %w", len(got), err)
+		}
+		times = append(times, milliseconds(start))
+	}
+	return median(times), nil
+}
+
+// freedRound frees slots of a full pool one by one in front of 10 000 waiting
+// requests and takes the 99th percentile of the time until the next is reserved.
+func freedRound(ctx context.Context, p plan, path string) (float64, error) {
+	l, err := queued(ctx, path, 10_000, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	if _, err := l.SetPool(ctx, budget.DefaultPool, int64(p.releases)); err != nil {
+		return 0, err
+	}
+	held, err := l.Admit(ctx, p.releases)
+	if err != nil {
+		return 0, err
+	}
+	var times []float64
+	for _, r := range held {
+		if _, err := l.RequestRelease(ctx, r.Ref); err != nil {
+			return 0, err
+		}
+		if _, err := l.Credit(ctx, r.Ref, true); err != nil {
+			return 0, err
+		}
+		start := time.Now()
+		got, err := l.Admit(ctx, 0)
+		if err != nil || len(got) != 1 {
+			return 0, fmt.Errorf("admitted %d into one freed slot: %w", len(got), err)
+		}
+		times = append(times, milliseconds(start))
+	}
+	return quantile(times, 0.99), nil
+}
+
+func milliseconds(since time.Time) float64 { return float64(time.Since(since).Microseconds()) / 1000 }

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	_ "modernc.org/sqlite" // the same driver as the ledger's
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger"
+	"modeldock.io/internal/modelspec"
+)
+
+const submitters = 64
+
+// rate is what one side did in one round.
+type rate struct{ perSecond, cpuMicros float64 }
+
+// measureSubmits lets 64 submitters work in a closed loop, in turn against
+// the ledger and against plain inserts that commit one row each.
+func measureSubmits(ctx context.Context, out io.Writer, p plan, dir string) ([]result, error) {
+	var grouped, raw []rate
+	for round := range p.rounds {
+		r, err := rawRound(ctx, p, filepath.Join(dir, fmt.Sprint("raw-", round)))
+		if err != nil {
+			return nil, fmt.Errorf("one commit per row: %w", err)
+		}
+		g, err := groupedRound(ctx, p, filepath.Join(dir, fmt.Sprint("grouped-", round)))
+		if err != nil {
+			return nil, fmt.Errorf("grouped commits: %w", err)
+		}
+		fmt.Fprintf(out, "submit round %d: grouped %.0f/s %.0f µs CPU, one per commit %.0f/s %.0f µs CPU\n",
+			round+1, g.perSecond, g.cpuMicros, r.perSecond, r.cpuMicros)
+		grouped, raw = append(grouped, g), append(raw, r)
+	}
+	speed, cpu := func(r rate) float64 { return r.perSecond }, func(r rate) float64 { return r.cpuMicros }
+	return []result{
+		compare("submit_64_sqlite", "1/s", grouped, raw, speed, 3, "higher"),
+		compare("submit_64_sqlite_cpu", "µs", grouped, raw, cpu, 0.5, "lower"),
+	}, nil
+}
+
+// ledger opens a fresh ledger with ample slots for the given tenants.
+func ledger(ctx context.Context, path string, tenants int) (*sqlledger.Ledger, error) {
+	l, err := sqlledger.OpenSQLite(ctx, path, sqlledger.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := l.SetPool(ctx, budget.DefaultPool, budget.MaxCap); err != nil {
+		return nil, err
+	}
+	for i := range tenants {
+		if _, err := l.SetQuota(ctx, tenantName(i), budget.MaxCap); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func tenantName(i int) string { return fmt.Sprintf("team-%04d", i) }
+
+func submission(n int64) budget.Submission {
+	id := fmt.Sprintf("request-%d", n)
+	return budget.Submission{
+		Ref: budget.Ref{Tenant: tenantName(int(n % submitters)), ID: id}, Cost: 1, Priority: int(n % 100),
+		Pool: budget.DefaultPool, TTL: budget.DefaultTTL, Model: modelspec.Default(id),
+	}
+}
+
+func groupedRound(ctx context.Context, p plan, path string) (rate, error) {
+	l, err := ledger(ctx, path, submitters)
+	if err != nil {
+		return rate{}, err
+	}
+	defer l.Close()
+	return closedLoop(p.window, func(n int64) error {
+		_, err := l.Submit(ctx, submission(n))
+		return err
+	})
+}
+
+// rawRound inserts the same rows into a file with the same schema, each by
+// its own durable commit: what a handler does that writes by itself.
+func rawRound(ctx context.Context, p plan, path string) (rate, error) {
+	l, err := ledger(ctx, path, submitters)
+	if err != nil {
+		return rate{}, err
+	}
+	if err := l.Close(); err != nil {
+		return rate{}, err
+	}
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(15000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)")
+	if err != nil {
+		return rate{}, err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1) // SQLite has one writer; more connections only wait for each other
+	insert, err := db.PrepareContext(ctx, `INSERT INTO reservation
+		(tenant, id, cost, priority, need, model_name, model_version, spec, spec_hash, pool, created_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+	if err != nil {
+		return rate{}, err
+	}
+	return closedLoop(p.window, func(n int64) error {
+		s := submission(n)
+		spec, err := json.Marshal(s.Model)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		_, err = insert.ExecContext(ctx, s.Tenant, s.ID, s.Cost, s.Priority, s.Need(), s.Model.Name, s.Model.Version,
+			spec, s.Hash(), s.Pool, now.UnixMicro(), now.Add(s.TTL).UnixMicro())
+		return err
+	})
+}
+
+// closedLoop runs the submitters for a while: each begins its next when the
+// last one was answered.
+func closedLoop(window time.Duration, do func(n int64) error) (rate, error) {
+	var next, done atomic.Int64
+	var failure atomic.Pointer[error]
+	var all sync.WaitGroup
+	start, cpu := time.Now(), cpuTime()
+	for range submitters {
+		all.Go(func() {
+			for time.Since(start) < window && failure.Load() == nil {
+				if err := do(next.Add(1)); err != nil {
+					failure.Store(&err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	elapsed, used := time.Since(start), cpuTime()-cpu
+	if err := failure.Load(); err != nil {
+		return rate{}, *err
+	}
+	n := float64(done.Load())
+	return rate{perSecond: n / elapsed.Seconds(), cpuMicros: float64(used.Microseconds()) / n}, nil
+}
+
+// cpuTime is what the kernel counted for this process.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
