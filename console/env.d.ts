@@ -19,5 +19,7 @@ declare module 'vue' {
     'aria-expanded'?: boolean;
     'aria-controls'?: string;
     lang?: string;
+    tabindex?: string | number;
+    'aria-invalid'?: boolean;
   }
 }

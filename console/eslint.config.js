@@ -72,5 +72,16 @@ export default ts.config(
     },
     rules: { 'no-var': 'off' },
   },
+  {
+    files: ['tests/**/*.mjs'],
+    languageOptions: {
+      globals: {
+        process: 'readonly',
+        setInterval: 'readonly',
+        clearInterval: 'readonly',
+        setTimeout: 'readonly',
+      },
+    },
+  },
   prettier,
 );

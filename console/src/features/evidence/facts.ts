@@ -11,7 +11,7 @@ export interface Fact {
 const SHORT = 40;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/;
 
-/** The facts of a step in the order in which the server sent them; nothing is dropped but what is not there. */
+/** The facts of a step; nothing is dropped but what is not there. */
 export function readFacts(facts: Record<string, unknown>): Fact[] {
   return Object.entries(facts)
     .filter(([, value]) => value !== null && value !== undefined && value !== '')
@@ -20,6 +20,30 @@ export function readFacts(facts: Record<string, unknown>): Fact[] {
       const plain = typeof value !== 'object' || Array.isArray(value);
       return { key, text, short: plain && text.length <= SHORT && !text.includes('\n') };
     });
+}
+
+// What says most about each step, first things first; the server sends facts
+// in no order that means anything.
+const first: Record<string, readonly string[]> = {
+  submitted: ['submits', 'model', 'cost'],
+  reserved: ['debits', 'slots', 'pool', 'need', 'tenantUsed', 'tenantCap'],
+  delivered: ['name', 'attempts'],
+  children: ['replicas', 'wanted'],
+  placed: ['node', 'mib', 'freeMiBAtDecision'],
+  device: ['cardModel', 'isolation'],
+  started: ['engineReports', 'ready', 'restarts', 'exitCode'],
+  routable: ['endpoints', 'address'],
+  permitted: ['liveKeys', 'grantees'],
+  firstChunk: ['firstChunkMilliseconds', 'caller', 'status'],
+};
+const HEADLINE = 3;
+
+/** The few facts that stand under a step's name before it is opened. */
+export function headline(step: string, facts: readonly Fact[]): Fact[] {
+  const wanted = first[step] ?? [];
+  const short = facts.filter((f) => f.short);
+  const chosen = wanted.flatMap((key) => short.filter((f) => f.key === key));
+  return (chosen.length > 0 ? chosen : short).slice(0, HEADLINE);
 }
 
 function words(key: string, value: unknown): string {

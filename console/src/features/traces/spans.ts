@@ -15,11 +15,13 @@ export interface Point {
   at?: string;
   /** Milliseconds since the call was received; absent if it did not happen. */
   afterMs?: number;
+  /** The same of the moment before it that happened: where its bar begins. */
+  fromMs?: number;
 }
 
 /** The call's moments in order; one that did not happen is listed without a time. */
 export function points(trace: Trace): Point[] {
-  const start = Date.parse(trace.receivedAt);
+  const start = micros(trace.receivedAt);
   const at: Record<Moment, string | undefined> = {
     received: trace.receivedAt,
     sent: trace.sentAt,
@@ -28,20 +30,26 @@ export function points(trace: Trace): Point[] {
     lastByte: trace.lastByteAt,
     done: trace.doneAt,
   };
+  let before = 0;
   return moments.map((moment) => {
     const iso = at[moment];
-    return iso
-      ? { moment, at: iso, afterMs: micros(iso) - micros(trace.receivedAt, start) }
-      : { moment };
+    if (!iso) return { moment };
+    const afterMs = micros(iso) - start;
+    const point = { moment, at: iso, afterMs, fromMs: before };
+    before = afterMs;
+    return point;
   });
 }
 
 /** Milliseconds with the microseconds that Date.parse drops. */
-function micros(iso: string, parsed = Date.parse(iso)): number {
+function micros(iso: string): number {
   const digits = /\.(\d+)/.exec(iso)?.[1] ?? '';
   const rest = Number(digits.padEnd(6, '0').slice(3, 6)) / 1000;
-  return parsed + (Number.isFinite(rest) ? rest : 0);
+  return Date.parse(iso) + (Number.isFinite(rest) ? rest : 0);
 }
+
+/** Whether the call is still going on: its record then has no outcome yet. */
+export const isRunning = (trace: Trace) => (trace.outcome as string) === '';
 
 /** Whether the outcome is a fault (red), the caller's own doing (grey) or fine. */
 export function outcomeTone(outcome: Trace['outcome']): 'ok' | 'idle' | 'bad' {
