@@ -104,6 +104,17 @@ func (q *Queue) Exhausted() bool {
 	return true
 }
 
+// MostFree is the number of free slots of the emptiest pool. A request that
+// needs more, and has not waited for the head wait, changes nothing in the
+// walk: a ledger may leave it out when it only admits.
+func (q *Queue) MostFree() int64 {
+	most := int64(0)
+	for _, p := range q.pools {
+		most = max(most, p.free())
+	}
+	return most
+}
+
 // Next decides the next request in order. The reason AwaitingAdmission means
 // that it is admitted by this walk.
 func (q *Queue) Next(r Request) Standing {

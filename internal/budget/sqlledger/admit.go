@@ -27,7 +27,7 @@ func (l *Ledger) Admit(ctx context.Context, limit int) ([]budget.Reservation, er
 		if queue.Exhausted() {
 			return nil, nil
 		}
-		waiting, err := openQueue(ctx, t.q)
+		waiting, err := openQueue(ctx, t.q, queue.MostFree(), t.now.Add(-l.opts.HeadWait))
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/sqlledger/sqlitequery"
@@ -22,8 +23,10 @@ type openWaiting struct {
 	err      error
 }
 
-func openQueue(ctx context.Context, q *sqlitequery.Queries) (*openWaiting, error) {
-	rows, err := q.OpenHeads(ctx)
+// openQueue starts at the heads. Requests that need more than fits and came
+// after old are passed over: see the query.
+func openQueue(ctx context.Context, q *sqlitequery.Queries, fits int64, old time.Time) (*openWaiting, error) {
+	rows, err := q.OpenHeads(ctx, sqlitequery.OpenHeadsParams{Fits: fits, Old: micros(old)})
 	if err != nil {
 		return nil, fmt.Errorf("read the heads of the queue: %w", err)
 	}
@@ -40,7 +43,8 @@ func openQueue(ctx context.Context, q *sqlitequery.Queries) (*openWaiting, error
 			if !yield(r) {
 				return
 			}
-			if w.err = h.advance(ctx, q, r); w.err != nil {
+			after := sqlitequery.QueueAfterParams{Tenant: r.Tenant, Priority: int64(r.Priority), Seq: r.Seq, Fits: fits, Old: micros(old), MaxRows: queuePage}
+			if w.err = h.advance(ctx, q, after); w.err != nil {
 				return
 			}
 			if len(h.rows) == 0 {
@@ -59,12 +63,12 @@ type head struct {
 	last bool // nothing is behind rows
 }
 
-func (h *head) advance(ctx context.Context, q *sqlitequery.Queries, r budget.Request) error {
+func (h *head) advance(ctx context.Context, q *sqlitequery.Queries, after sqlitequery.QueueAfterParams) error {
 	h.rows = h.rows[1:]
 	if len(h.rows) > 0 || h.last {
 		return nil
 	}
-	page, err := q.QueueAfter(ctx, sqlitequery.QueueAfterParams{Tenant: r.Tenant, Priority: int64(r.Priority), Seq: r.Seq, MaxRows: queuePage})
+	page, err := q.QueueAfter(ctx, after)
 	if err != nil {
 		return err
 	}

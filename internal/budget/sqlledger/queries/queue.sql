@@ -1,20 +1,23 @@
 -- name: OpenHeads :many
 -- The head of the queue of every tenant that has free slots, in no particular
 -- order. A tenant without free slots cannot hold up others, so the admission
--- walk need not see it.
+-- walk need not see it. Nor does it need the young ones that no pool can take
+-- (need > fits): they neither get in nor keep slots.
 SELECT r.seq, r.tenant, r.id, r.priority, r.need, r.pool, r.created_at, r.expires_at
 FROM tenant_quota q JOIN reservation r ON r.seq = (
   SELECT x.seq FROM reservation x
   WHERE x.tenant = q.tenant AND x.state = 'waiting'
+    AND (x.need <= sqlc.arg(fits) OR x.created_at <= sqlc.arg(old))
   ORDER BY x.priority DESC, x.seq LIMIT 1)
 WHERE q.cap > q.used;
 
 -- name: QueueAfter :many
--- The rows behind (priority, seq) in one tenant's queue.
+-- The rows behind (priority, seq) in one tenant's queue, with the same ones left out.
 SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
 FROM reservation
 WHERE state = 'waiting' AND tenant = sqlc.arg(tenant) AND priority <= sqlc.arg(priority)
   AND (priority < sqlc.arg(priority) OR seq > sqlc.arg(seq))
+  AND (need <= sqlc.arg(fits) OR created_at <= sqlc.arg(old))
 ORDER BY priority DESC, seq LIMIT sqlc.arg(max_rows);
 
 -- name: WholeQueue :many

@@ -14,9 +14,15 @@ SELECT r.seq, r.tenant, r.id, r.priority, r.need, r.pool, r.created_at, r.expire
 FROM tenant_quota q JOIN reservation r ON r.seq = (
   SELECT x.seq FROM reservation x
   WHERE x.tenant = q.tenant AND x.state = 'waiting'
+    AND (x.need <= ?1 OR x.created_at <= ?2)
   ORDER BY x.priority DESC, x.seq LIMIT 1)
 WHERE q.cap > q.used
 `
+
+type OpenHeadsParams struct {
+	Fits int64
+	Old  int64
+}
 
 type OpenHeadsRow struct {
 	Seq       int64
@@ -31,9 +37,10 @@ type OpenHeadsRow struct {
 
 // The head of the queue of every tenant that has free slots, in no particular
 // order. A tenant without free slots cannot hold up others, so the admission
-// walk need not see it.
-func (q *Queries) OpenHeads(ctx context.Context) ([]OpenHeadsRow, error) {
-	rows, err := q.db.QueryContext(ctx, openHeads)
+// walk need not see it. Nor does it need the young ones that no pool can take
+// (need > fits): they neither get in nor keep slots.
+func (q *Queries) OpenHeads(ctx context.Context, arg OpenHeadsParams) ([]OpenHeadsRow, error) {
+	rows, err := q.db.QueryContext(ctx, openHeads, arg.Fits, arg.Old)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +76,16 @@ SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
 FROM reservation
 WHERE state = 'waiting' AND tenant = ?1 AND priority <= ?2
   AND (priority < ?2 OR seq > ?3)
-ORDER BY priority DESC, seq LIMIT ?4
+  AND (need <= ?4 OR created_at <= ?5)
+ORDER BY priority DESC, seq LIMIT ?6
 `
 
 type QueueAfterParams struct {
 	Tenant   string
 	Priority int64
 	Seq      int64
+	Fits     int64
+	Old      int64
 	MaxRows  int64
 }
 
@@ -90,12 +100,14 @@ type QueueAfterRow struct {
 	ExpiresAt int64
 }
 
-// The rows behind (priority, seq) in one tenant's queue.
+// The rows behind (priority, seq) in one tenant's queue, with the same ones left out.
 func (q *Queries) QueueAfter(ctx context.Context, arg QueueAfterParams) ([]QueueAfterRow, error) {
 	rows, err := q.db.QueryContext(ctx, queueAfter,
 		arg.Tenant,
 		arg.Priority,
 		arg.Seq,
+		arg.Fits,
+		arg.Old,
 		arg.MaxRows,
 	)
 	if err != nil {
