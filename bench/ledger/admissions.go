@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"sync"
 	"time"
@@ -15,7 +14,7 @@ import (
 const setSize = 32
 
 // measureAdmissions admits the same queue twice: in sets, and one per commit.
-func measureAdmissions(ctx context.Context, out io.Writer, p plan, dir string) ([]result, error) {
+func measureAdmissions(ctx context.Context, p plan, dir string) ([]result, error) {
 	var sets, singles []float64
 	for round := range p.rounds {
 		single, err := admitRound(ctx, p, filepath.Join(dir, fmt.Sprint("single-", round)), 1)
@@ -26,7 +25,7 @@ func measureAdmissions(ctx context.Context, out io.Writer, p plan, dir string) (
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(out, "admit round %d: sets of %d %.0f/s, one per commit %.0f/s\n", round+1, setSize, set, single)
+		fmt.Printf("admit round %d: sets of %d %.0f/s, one per commit %.0f/s\n", round+1, setSize, set, single)
 		sets, singles = append(sets, set), append(singles, single)
 	}
 	return []result{compare("admit_sets_sqlite", "1/s", sets, singles, itself, 1.5, "higher")}, nil
@@ -37,7 +36,7 @@ func admitRound(ctx context.Context, p plan, path string, size int) (perSecond f
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	if err := fill(ctx, l, p.admitted); err != nil {
 		return 0, err
 	}

@@ -7,9 +7,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"time"
@@ -39,27 +39,27 @@ func main() {
 	if *short {
 		chosen = quick
 	}
-	if err := run(ctx, os.Stdout, chosen, *dir); err != nil {
+	if err := run(ctx, chosen, *dir); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/ledger:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out io.Writer, p plan, parent string) (err error) {
+func run(ctx context.Context, p plan, parent string) (err error) {
 	dir, err := os.MkdirTemp(parent, "ledger-bench-")
 	if err != nil {
 		return fmt.Errorf("make a folder: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	var results []result
-	for _, measure := range []func(context.Context, io.Writer, plan, string) ([]result, error){measureSubmits, measureAdmissions, measureSelection} {
-		more, err := measure(ctx, out, p, dir)
+	for _, measure := range []func(context.Context, plan, string) ([]result, error){measureSubmits, measureAdmissions, measureSelection} {
+		more, err := measure(ctx, p, dir)
 		if err != nil {
 			return err
 		}
 		results = append(results, more...)
 	}
-	return report(out, results)
+	return report(results)
 }
 
 // result is one comparison. Ratio is value to baseline, or absent where the
@@ -74,14 +74,14 @@ type result struct {
 	Better   string  `json:"better"`
 }
 
-func report(out io.Writer, results []result) error {
-	fmt.Fprintf(out, "\n%-28s %12s %12s %6s %8s %10s\n", "comparison", "ours", "baseline", "unit", "ratio", "target")
+func report(results []result) error {
+	fmt.Printf("\n%-28s %12s %12s %6s %8s %10s\n", "comparison", "ours", "baseline", "unit", "ratio", "target")
 	for _, r := range results {
 		bound := "≥"
 		if r.Better == "lower" {
 			bound = "≤"
 		}
-		fmt.Fprintf(out, "%-28s %12.1f %12.1f %6s %8.2f %7s %.4g\n", r.Name, r.Value, r.Baseline, r.Unit, r.Ratio, bound, r.Target)
+		fmt.Printf("%-28s %12.1f %12.1f %6s %8.2f %7s %.4g\n", r.Name, r.Value, r.Baseline, r.Unit, r.Ratio, bound, r.Target)
 	}
 	line, err := json.Marshal(struct {
 		Bench   string   `json:"bench"`
@@ -90,6 +90,6 @@ func report(out io.Writer, results []result) error {
 	if err != nil {
 		return fmt.Errorf("encode the results: %w", err)
 	}
-	_, err = fmt.Fprintf(out, "%s\n", line)
-	return err
+	fmt.Printf("%s\n", line)
+	return nil
 }

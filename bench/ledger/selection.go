@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
@@ -17,7 +16,7 @@ const queueTenants = 1000
 // measureSelection asks what the length of the queue costs: admitting one
 // request from a short and a long queue, from one whose tenants are nearly
 // all full, and how long a freed slot stays empty.
-func measureSelection(ctx context.Context, out io.Writer, p plan, dir string) ([]result, error) {
+func measureSelection(ctx context.Context, p plan, dir string) ([]result, error) {
 	short, long := p.waiting[0], p.waiting[1]
 	times := map[string]float64{}
 	for _, c := range []struct {
@@ -29,7 +28,7 @@ func measureSelection(ctx context.Context, out io.Writer, p plan, dir string) ([
 		if err != nil {
 			return nil, fmt.Errorf("pick from the %s queue: %w", c.name, err)
 		}
-		fmt.Fprintf(out, "pick: %d waiting, %d of %d tenants full: %.2f ms\n", c.waiting, c.full, queueTenants, took)
+		fmt.Printf("pick: %d waiting, %d of %d tenants full: %.2f ms\n", c.waiting, c.full, queueTenants, took)
 		times[c.name] = took
 	}
 	freed, err := freedRound(ctx, p, filepath.Join(dir, "freed"))
@@ -57,7 +56,7 @@ func queued(ctx context.Context, path string, waiting, full int) (*sqlledger.Led
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	now := time.Now().UnixMicro()
 	// Full tenants own the best places of the queue: the worst case.
 	_, err = db.ExecContext(ctx, `
@@ -77,7 +76,7 @@ func pickRound(ctx context.Context, p plan, path string, waiting, full int) (flo
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	var times []float64
 	for range 20 * p.rounds {
 		start := time.Now()
@@ -97,7 +96,7 @@ func freedRound(ctx context.Context, p plan, path string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	if _, err := l.SetPool(ctx, budget.DefaultPool, int64(p.releases)); err != nil {
 		return 0, err
 	}

@@ -22,7 +22,7 @@ var (
 	ErrUnavailable = errors.New("the ledger is unavailable")
 )
 
-// ConflictError: the id exists with another payload. Nothing was changed.
+// ConflictError says that the id exists with another payload. Nothing was changed.
 type ConflictError struct {
 	Ref   Ref
 	Field string // the first field that differs
@@ -34,7 +34,7 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("request %q exists with %s %s; this one has %s: use another id, or release it and submit under a new id", e.Ref.ID, e.Field, e.Have, e.Got)
 }
 
-// ModelInUseError: another live request of the tenant serves the same model
+// ModelInUseError says that another live request of the tenant serves the same model
 // name and version.
 type ModelInUseError struct {
 	Model   string
@@ -46,13 +46,13 @@ func (e *ModelInUseError) Error() string {
 	return fmt.Sprintf("model %s@%s is already served by request %q: release that one, or choose another name or version", e.Model, e.Version, e.Holder)
 }
 
-// UnknownPoolError: the pool does not exist.
+// UnknownPoolError says that the pool does not exist.
 type UnknownPoolError struct{ Pool string }
 
 func (e *UnknownPoolError) Error() string { return fmt.Sprintf("pool %q does not exist", e.Pool) }
 
-// BoundElsewhereError: Ref is already bound to another UID, or it is the
-// other reservation that has Got's UID or name (INV3).
+// BoundElsewhereError says that Ref is already bound to another UID, or that
+// Ref is the other reservation that has Got's UID or name (INV3).
 type BoundElsewhereError struct {
 	Ref  Ref
 	Have Object

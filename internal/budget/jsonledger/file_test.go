@@ -48,7 +48,7 @@ func TestReopenKeepsEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := openAt(t, path)
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	r, err := l.Get(t.Context(), budget.Ref{Tenant: "team-a", ID: "x"})
 	if err != nil || r.State != budget.Reserved {
 		t.Fatalf("got %+v, %v", r, err)
@@ -86,7 +86,7 @@ func TestAFailedWriteChangesNothing(t *testing.T) {
 	t.Parallel()
 	path := filled(t)
 	l := openAt(t, path)
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	// A folder in the place of the next file makes every write fail.
 	if err := os.MkdirAll(path+".next", 0o700); err != nil {
 		t.Fatal(err)

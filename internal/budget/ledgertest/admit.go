@@ -164,7 +164,7 @@ func loweredCap(b *bundle) {
 	s := b.reason("team-a", "two", budget.QuotaBlocked)
 	equal(b, "used", s.TenantUsed, 3)
 	equal(b, "cap", s.TenantCap, 1)
-	b.state("team-a", "one", budget.Reserved)
+	b.state("one", budget.Reserved)
 	b.credit(budget.Ref{Tenant: "team-a", ID: "one"})
 	b.admits("two")
 }

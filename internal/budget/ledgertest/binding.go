@@ -38,7 +38,7 @@ func runBinding(t *testing.T, open Opener) {
 		t.Parallel()
 		b := setup(t, open, 100)
 		b.quota("team-a", 100)
-		r := b.reserved("team-a", "x", 1)
+		r := b.reserved("x", 1)
 		_, err := b.Binding(b.ctx, r.Ref)
 		b.is(err, budget.ErrNotFound)
 		b.ok(b.MarkReady(b.ctx, r.Ref, "u1"))

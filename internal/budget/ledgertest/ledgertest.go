@@ -65,7 +65,7 @@ func (c *Clock) Advance(d time.Duration) {
 type bundle struct {
 	*testing.T
 	budget.Ledger
-	ctx   context.Context
+	ctx   context.Context //nolint:containedctx // lives as long as the one test
 	clock *Clock
 }
 
@@ -151,9 +151,10 @@ func (b *bundle) get(tenant, id string) budget.Reservation {
 	return r
 }
 
-func (b *bundle) state(tenant, id string, want budget.State) {
+// state is of a request of team-a.
+func (b *bundle) state(id string, want budget.State) {
 	b.Helper()
-	equal(b, "state of "+tenant+"/"+id, b.get(tenant, id).State, want)
+	equal(b, "state of team-a/"+id, b.get("team-a", id).State, want)
 }
 
 // admit runs one round and returns the ids it admitted, in order.
@@ -223,13 +224,13 @@ func object(uid string) budget.Object {
 	return budget.Object{Namespace: "models", Name: "md-" + uid, UID: uid}
 }
 
-// reserved submits one request of a tenant with room and admits it.
-func (b *bundle) reserved(tenant, id string, cost int64) budget.Reservation {
+// reserved submits one request of team-a, which has room, and admits it.
+func (b *bundle) reserved(id string, cost int64) budget.Reservation {
 	b.Helper()
-	b.submit(tenant, id, cost, 50)
+	b.submit("team-a", id, cost, 50)
 	b.admit()
-	b.state(tenant, id, budget.Reserved)
-	return b.get(tenant, id)
+	b.state(id, budget.Reserved)
+	return b.get("team-a", id)
 }
 
 // credit walks a reserved request through its release.

@@ -31,7 +31,7 @@ func runOutbox(t *testing.T, open Opener) {
 }
 
 func leases(b *bundle) {
-	b.reserved("team-a", "x", 1)
+	b.reserved("x", 1)
 	in := b.claimOne("relay-1")
 	equal(b, "owner", in.LeaseOwner, "relay-1")
 	equal(b, "lease until", in.LeaseUntil, b.clock.Now().Add(time.Minute))
@@ -99,7 +99,7 @@ func defers(b *bundle) {
 }
 
 func supersedes(b *bundle) {
-	r := b.reserved("team-a", "x", 1)
+	r := b.reserved("x", 1)
 	_, err := b.RequestRelease(b.ctx, r.Ref)
 	b.ok(err)
 	del := b.claimOne("relay")
@@ -116,7 +116,7 @@ func supersedes(b *bundle) {
 }
 
 func waitsForLeased(b *bundle) {
-	r := b.reserved("team-a", "x", 1)
+	r := b.reserved("x", 1)
 	apply := b.claimOne("relay-1")
 	_, err := b.RequestRelease(b.ctx, r.Ref)
 	b.ok(err)
@@ -129,7 +129,7 @@ func waitsForLeased(b *bundle) {
 }
 
 func notAfterRelease(b *bundle) {
-	r := b.reserved("team-a", "x", 1)
+	r := b.reserved("x", 1)
 	apply := b.claimOne("relay-1")
 	_, err := b.RequestRelease(b.ctx, r.Ref)
 	b.ok(err)
@@ -144,7 +144,7 @@ func notAfterRelease(b *bundle) {
 }
 
 func lateBinding(b *bundle) {
-	r := b.reserved("team-a", "x", 1)
+	r := b.reserved("x", 1)
 	apply := b.claimOne("relay-1")
 	_, err := b.RequestRelease(b.ctx, r.Ref)
 	b.ok(err)
@@ -155,7 +155,7 @@ func lateBinding(b *bundle) {
 	b.is(err, budget.ErrNotFound)
 
 	// Bound first, released afterwards: repeating the report still succeeds.
-	s := b.reserved("team-a", "y", 1)
+	s := b.reserved("y", 1)
 	apply = b.claimRef("relay-1", s.Ref)
 	b.ok(b.Delivered(b.ctx, apply, object("u2")))
 	_, err = b.RequestRelease(b.ctx, s.Ref)
@@ -177,7 +177,7 @@ func (b *bundle) claimRef(owner string, ref budget.Ref) budget.Intent {
 }
 
 func holderReports(b *bundle) {
-	r := b.reserved("team-a", "x", 1)
+	r := b.reserved("x", 1)
 	apply := b.claimOne("relay-1")
 	stranger := apply
 	stranger.LeaseOwner = "relay-2"

@@ -44,7 +44,7 @@ func cancelled(b *bundle) {
 }
 
 func asked(b *bundle) {
-	r := b.reserved("team-a", "x", 2)
+	r := b.reserved("x", 2)
 	b.clock.Advance(time.Second)
 	first, err := b.RequestRelease(b.ctx, r.Ref)
 	b.ok(err)
@@ -64,7 +64,7 @@ func asked(b *bundle) {
 }
 
 func conditions(b *bundle) {
-	r := b.reserved("team-a", "x", 2)
+	r := b.reserved("x", 2)
 	refused := func(why string) {
 		b.Helper()
 		_, err := b.Credit(b.ctx, r.Ref, false)
@@ -102,7 +102,7 @@ func conditions(b *bundle) {
 }
 
 func forced(b *bundle) {
-	r := b.reserved("team-a", "x", 2)
+	r := b.reserved("x", 2)
 	_, err := b.Credit(b.ctx, r.Ref, true)
 	b.is(err, budget.ErrNotReleasable)
 	apply := b.claimOne("relay-1")
@@ -119,7 +119,7 @@ func forced(b *bundle) {
 }
 
 func thirtyReleases(b *bundle) {
-	r := b.reserved("team-a", "x", 7)
+	r := b.reserved("x", 7)
 	var all sync.WaitGroup
 	for i := range 30 {
 		all.Go(func() {
@@ -140,7 +140,7 @@ func thirtyReleases(b *bundle) {
 		})
 	}
 	all.Wait()
-	b.state("team-a", "x", budget.Released)
+	b.state("x", budget.Released)
 	b.used("team-a", 0, "default", 0)
 	journal, err := b.Journal(b.ctx, r.Ref)
 	b.ok(err)
@@ -148,7 +148,7 @@ func thirtyReleases(b *bundle) {
 }
 
 func notFound(b *bundle) {
-	r := b.reserved("team-a", "x", 1)
+	r := b.reserved("x", 1)
 	foreign := budget.Ref{Tenant: "team-b", ID: r.ID}
 	_, err := b.RequestRelease(b.ctx, foreign)
 	b.is(err, budget.ErrNotFound)

@@ -112,7 +112,7 @@ func twoTenants(b *bundle) {
 	equal(b, "cost for team-b", b.get("team-b", "train").Cost, 9)
 	equal(b, "admitted", len(b.admit()), 2)
 	b.credit(budget.Ref{Tenant: "team-b", ID: "train"})
-	b.state("team-a", "train", budget.Reserved)
+	b.state("train", budget.Reserved)
 	b.used("team-a", 5, "default", 5)
 }
 
@@ -176,7 +176,7 @@ func modelInUse(b *bundle) {
 	second.Model.Name = "tiny"
 	var inUse *budget.ModelInUseError
 	for _, state := range []budget.State{budget.Waiting, budget.Reserved} {
-		b.state("team-a", "one", state)
+		b.state("one", state)
 		if _, err = b.Submit(b.ctx, second); !errors.As(err, &inUse) || inUse.Holder != "one" {
 			b.Fatalf("got %v, want model_in_use by request one", err)
 		}

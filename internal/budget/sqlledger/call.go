@@ -27,15 +27,11 @@ func change[T any](ctx context.Context, l *Ledger, what string, run func(ctx con
 
 // view runs queries on one consistent snapshot, beside the writer.
 func view[T any](ctx context.Context, l *Ledger, what string, run func(q *sqlitequery.Queries) (T, error)) (T, error) {
-	var none T
-	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return none, fmt.Errorf("%s: %w: %w", what, budget.ErrUnavailable, err)
-	}
-	out, err := run(sqlitequery.New(snapshot{pool: l.reads, tx: tx}))
-	if end := tx.Rollback(); err == nil && end != nil {
-		err = fmt.Errorf("end the snapshot: %w", end)
-	}
+	var out, none T
+	err := l.reads.snapshot(ctx, func(s *session) (err error) {
+		out, err = run(sqlitequery.New(s))
+		return err
+	})
 	var refused refusal
 	switch {
 	case err == nil:

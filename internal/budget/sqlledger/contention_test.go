@@ -25,7 +25,7 @@ func TestASecondProcessOnlyDelays(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	l := openAt(t, path, sqlledger.Options{})
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	must(t, second(l.SetPool(t.Context(), "default", 5)))
 	for c := range 20 {
 		must(t, second(l.SetQuota(t.Context(), fmt.Sprint("team-", c), 1)))
@@ -127,7 +127,7 @@ func TestCapsChangedInSQLCountAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	l := openAt(t, path, sqlledger.Options{})
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	must(t, second(l.SetPool(t.Context(), "default", 1)))
 	must(t, second(l.SetQuota(t.Context(), "team-a", 1)))
 	for _, id := range []string{"one", "two", "three"} {

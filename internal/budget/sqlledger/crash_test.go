@@ -148,7 +148,7 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 		t.Fatalf("the child acknowledged only %d submits", len(acknowledged))
 	}
 	l := openAt(t, path, sqlledger.Options{})
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	for id := range acknowledged {
 		must(t, second(l.Get(t.Context(), budget.Ref{Tenant: "team-a", ID: id})))
 	}

@@ -24,7 +24,7 @@ func TestReopenKeepsEverything(t *testing.T) {
 	must(t, l.Close())
 
 	l = openAt(t, path, sqlledger.Options{})
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	same, sameSeq, err := l.Identity(t.Context())
 	must(t, err)
 	if same != incarnation || sameSeq != seq || seq != 4 {

@@ -66,7 +66,7 @@ type Ledger struct {
 	opts   Options
 	write  *sql.DB // exactly one connection, the writer's
 	read   *sql.DB // read-only connections
-	reads  *preparedPool
+	reads  *readers
 	writer *writer
 }
 
@@ -107,7 +107,10 @@ func (l *Ledger) prepare(ctx context.Context, path string) error {
 	}
 	read.SetMaxOpenConns(readConnections)
 	read.SetMaxIdleConns(readConnections)
-	l.read, l.reads = read, newPreparedPool(read)
+	if l.reads, err = openReaders(ctx, read, readConnections); err != nil {
+		return errors.Join(err, read.Close())
+	}
+	l.read = read
 	return nil
 }
 
@@ -115,9 +118,8 @@ func (l *Ledger) prepare(ctx context.Context, path string) error {
 // database. Calls made afterwards answer budget.ErrUnavailable.
 func (l *Ledger) Close() error {
 	l.writer.close()
-	l.reads.close()
 	// The writer's connection goes last: it folds the log into the file.
-	return errors.Join(l.read.Close(), l.write.Close())
+	return errors.Join(l.reads.close(), l.read.Close(), l.write.Close())
 }
 
 // now is the ledger's clock in the resolution that is stored.

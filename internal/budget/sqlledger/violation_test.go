@@ -67,7 +67,7 @@ func TestEveryViolationIsCaught(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "ledger.db")
 			l := openAt(t, path, sqlledger.Options{Clock: ledgertest.NewClock().Now})
-			defer l.Close()
+			defer func() { _ = l.Close() }()
 			tell(t, l)
 			report := verify(t, l)
 			if !report.Clean() {

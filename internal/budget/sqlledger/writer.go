@@ -36,7 +36,7 @@ type writer struct {
 
 // operation is one caller's transaction within a group.
 type operation struct {
-	ctx    context.Context // the caller's, only asked whether he still waits
+	ctx    context.Context //nolint:containedctx // the caller's, only asked whether he still waits
 	run    func(ctx context.Context, t *transaction) error
 	done   chan error
 	err    error
@@ -180,8 +180,7 @@ func (w *writer) commit(batch []*operation) error {
 // with the operation; any other error, also of the savepoint itself, means
 // that the transaction may be gone, and fails the group.
 func (w *writer) attempt(ctx context.Context, op *operation) error {
-	if op.ctx.Err() != nil {
-		op.err = fmt.Errorf("%w: not begun: %w", budget.ErrUnavailable, context.Cause(op.ctx))
+	if op.abandoned() {
 		return nil
 	}
 	if err := w.session.exec(ctx, "SAVEPOINT operation"); err != nil {
@@ -204,6 +203,15 @@ func (w *writer) attempt(ctx context.Context, op *operation) error {
 		return fmt.Errorf("end a savepoint: %w", err)
 	}
 	return nil
+}
+
+// abandoned reports whether the caller left before his operation began.
+func (op *operation) abandoned() bool {
+	if op.ctx.Err() == nil {
+		return false
+	}
+	op.err = fmt.Errorf("%w: not begun: %w", budget.ErrUnavailable, context.Cause(op.ctx))
+	return true
 }
 
 // answer tells every caller what became of his operation, then hints at what changed.

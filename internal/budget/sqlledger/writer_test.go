@@ -259,7 +259,7 @@ func TestChangesAreToldAfterTheCommit(t *testing.T) {
 	var l *sqlledger.Ledger
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	l = openAt(t, path, sqlledger.Options{OnChange: func(c budget.Change) { told <- c }})
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	must(t, second(l.SetPool(t.Context(), "default", 10)))
 	must(t, second(l.SetQuota(t.Context(), "team-a", 10)))
 	must(t, second(l.Submit(t.Context(), request("team-a", "x", 1))))

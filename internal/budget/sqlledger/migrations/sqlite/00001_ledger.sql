@@ -60,6 +60,8 @@ CREATE UNIQUE INDEX reservation_live_model ON reservation (tenant, model_name, m
 -- The queue, per tenant in the published order; it covers the admission walk.
 CREATE INDEX reservation_queue ON reservation (tenant, priority DESC, seq, need, pool, created_at, expires_at, id)
   WHERE state = 'waiting';
+CREATE INDEX reservation_expiry ON reservation (expires_at) WHERE state = 'waiting';
+CREATE INDEX reservation_names ON reservation (tenant, model_name);
 CREATE INDEX reservation_releasing ON reservation (seq)
   WHERE state = 'reserved' AND release_requested_at IS NOT NULL;
 
