@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/delivery/engine"
@@ -73,7 +74,12 @@ func baseEnv(work string) []string {
 	}
 }
 
+// findProgram takes absolute paths and names on PATH: what stands beside
+// ModelDock's working directory is no part of a request.
 func findProgram(kind modelspec.Engine, name string) (string, error) {
+	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
+		return "", fmt.Errorf("engine %q: the program %q must be an absolute path, or a name on the PATH of modeldock", kind, name)
+	}
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", fmt.Errorf("engine %q needs the program %s, which cannot be started from here (%w): install it, or put it on the PATH of modeldock", kind, name, err)

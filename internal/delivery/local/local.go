@@ -78,6 +78,7 @@ type Target struct {
 	foreign   map[string]record  // files of objects that are not ours
 	cards     []device.Card
 	endpoints []Endpoint // as last published
+	guardedAt time.Time
 	closing   bool
 
 	wake    chan struct{}

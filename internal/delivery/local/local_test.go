@@ -7,7 +7,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
@@ -236,6 +238,54 @@ func TestLogs(t *testing.T) {
 	}
 	if _, err := b.target.Logs(t.Context(), d.Ref, "../../instance", 0, false); !errors.Is(err, budget.ErrNotFound) {
 		t.Fatalf("a path was taken for a replica: %v", err)
+	}
+}
+
+func TestRemovedRecordIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	var skew atomic.Int64
+	b := setup(t, func(c *Config) {
+		c.Clock = func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }
+	})
+	d := desired("t", "demo")
+	obj := b.apply(d)
+	b.untilReady(d)
+	if err := os.Remove(b.target.store.path(d.Name)); err != nil {
+		t.Fatal(err)
+	}
+	skew.Store(int64(guardEvery))
+	eventually(t, func() bool { return b.target.store.Has(d.Name) }, func() string { return "the record stays away" })
+	if rec, err := b.target.store.Read(d.Name); err != nil || rec.UID != obj.UID || b.status(d).Ready != 1 {
+		t.Fatalf("record %+v (%v)", rec, err)
+	}
+}
+
+func TestChangedDescriptionReplacesTheProcess(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := desired("t", "demo")
+	b.apply(d)
+	first := b.untilReady(d).Replicas[0]
+	d.Generation = 2
+	d.Model.Traffic.Weight = 50
+	b.apply(d)
+	if st := b.status(d); st.Generation != 2 || st.Ready != 1 {
+		t.Fatalf("a new weight needs no new process: %+v", st)
+	}
+	d.Generation = 3
+	d.Model.Args = append(d.Model.Args, "--tokens=7")
+	b.apply(d)
+	if st := b.status(d); st.Generation != 2 {
+		t.Fatalf("the process of generation 2 still runs: %+v", st)
+	}
+	st := b.until(d, "replaced", func(s delivery.Status) bool { return s.Ready == 1 && s.Generation == 3 })
+	if st.Replicas[0].UID == first.UID || st.LastFailure != nil {
+		t.Fatalf("status %+v", st)
+	}
+	stale := desired("t", "demo")
+	b.apply(stale) // an old intent changes nothing
+	if st := b.status(d); st.Generation != 3 {
+		t.Fatalf("an old intent was applied: %+v", st)
 	}
 }
 

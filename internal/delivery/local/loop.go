@@ -9,8 +9,12 @@ import (
 	"modeldock.io/internal/placement"
 )
 
-// lookEvery is the safety net; everything that matters pokes.
-const lookEvery = time.Second
+const (
+	// lookEvery is the safety net; everything that matters pokes.
+	lookEvery = time.Second
+	// guardEvery is how often the records on disk are looked at.
+	guardEvery = 10 * time.Second
+)
 
 func (t *Target) loop(ctx context.Context) {
 	for {
@@ -30,6 +34,7 @@ func (t *Target) loop(ctx context.Context) {
 // step brings the machine one step closer to the objects.
 func (t *Target) step(ctx context.Context) time.Duration {
 	t.mu.Lock()
+	t.guardRecords()
 	// 1. Decide.
 	actions, err := t.plan()
 	if err != nil {
@@ -154,4 +159,30 @@ func (t *Target) untilNext() time.Duration {
 		}
 	}
 	return max(wait, time.Millisecond)
+}
+
+// guardRecords puts back a record whose file was removed by hand while its
+// processes run: on one machine the object is its record, and only a release
+// ends it. Names that foreign files no longer take are free again.
+func (t *Target) guardRecords() {
+	now := t.now()
+	if now.Sub(t.guardedAt) < guardEvery {
+		return
+	}
+	t.guardedAt = now
+	for name, o := range t.objects {
+		if t.store.Has(name) {
+			continue
+		}
+		if err := t.store.Create(o.rec); err != nil {
+			t.log.Error("the record of an object was removed and cannot be written again; trying again", "object", name, "err", err)
+			continue
+		}
+		t.log.Warn("the record of an object was removed by hand and is written again; release the request to end it", "object", name, "uid", o.rec.UID)
+	}
+	for name := range t.foreign {
+		if !t.store.Has(name) {
+			delete(t.foreign, name)
+		}
+	}
 }

@@ -72,6 +72,17 @@ type object struct {
 
 func newObject(rec record) *object { return &object{rec: rec, slots: map[int]*slot{}} }
 
+// advance takes a newer record. Processes that it describes as well as the
+// old one did need no replacement and count as its own.
+func (o *object) advance(next record) {
+	o.rec = next
+	for _, s := range o.slots {
+		if s.run != nil && s.run.process == next.process() {
+			s.run.generation = next.Generation
+		}
+	}
+}
+
 // wanted is the number of replicas that should run.
 func (o *object) wanted() int {
 	if !o.rec.DeletingAt.IsZero() {

@@ -23,17 +23,18 @@ type run struct {
 	rec     record // the object's record at the start
 	cards   []delivery.Card
 
-	phase     delivery.Phase
-	message   string
-	port      int
-	upstream  string
-	identity  string
-	placedAt  time.Time
-	startedAt time.Time
-	readyAt   time.Time
-	stopping  bool
-	stoppedAt time.Time
-	proc      *supervise.Process
+	generation int64 // the latest that it fulfils
+	phase      delivery.Phase
+	message    string
+	port       int
+	upstream   string
+	identity   string
+	placedAt   time.Time
+	startedAt  time.Time
+	readyAt    time.Time
+	stopping   bool
+	stoppedAt  time.Time
+	proc       *supervise.Process
 
 	stopOnce  sync.Once
 	stop      chan struct{} // drain, then stop
@@ -73,7 +74,7 @@ func (t *Target) startRun(ctx context.Context, o *object, a Action) {
 	}
 	s.reason, s.message = "", ""
 	r := &run{
-		uid: newUID(), object: o.rec.Name, index: a.Index, process: o.rec.process(), rec: o.rec,
+		uid: newUID(), object: o.rec.Name, index: a.Index, process: o.rec.process(), rec: o.rec, generation: o.rec.Generation,
 		cards: t.take(a.Cards, o.rec.Model.GPUMemory),
 		phase: delivery.PhaseStarting, placedAt: t.now(),
 		stop: make(chan struct{}), urgent: make(chan struct{}),

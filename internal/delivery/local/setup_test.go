@@ -15,6 +15,7 @@ import (
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/delivery/engine"
 	"modeldock.io/internal/delivery/local/procfs"
 	"modeldock.io/internal/delivery/local/supervise"
 	"modeldock.io/internal/device"
@@ -171,6 +172,33 @@ func (b *bench) untilReady(d delivery.Desired) delivery.Status {
 func (b *bench) untilGone(d delivery.Desired) {
 	b.t.Helper()
 	b.until(d, "gone", func(s delivery.Status) bool { return !s.Exists })
+}
+
+// log is what the engine of replica 0 wrote.
+func (b *bench) log(d delivery.Desired) string {
+	r, err := b.target.Logs(b.t.Context(), d.Ref, "", 0, false)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = r.Close() }()
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func (b *bench) planFor(d delivery.Desired) engine.Plan {
+	b.t.Helper()
+	preset, err := engine.For(d.Model.Engine)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	plan, err := preset.Plan(d.Model, engine.Place{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return plan
 }
 
 func (b *bench) routed() []Endpoint {

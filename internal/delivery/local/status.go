@@ -24,6 +24,9 @@ func (t *Target) status(o *object) delivery.Status {
 			st.Ready++
 		}
 		st.Replicas = append(st.Replicas, r)
+		if run := o.slots[i].run; run != nil {
+			st.Generation = min(st.Generation, run.generation) // older until it is replaced
+		}
 	}
 	st.Reason, st.Message = summarize(st)
 	return st

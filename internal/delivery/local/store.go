@@ -64,6 +64,13 @@ func (s *objectStore) Read(name string) (record, error) {
 	return rec, nil
 }
 
+// Has reports whether a file of this name is there; where that cannot be
+// seen, it is taken to be.
+func (s *objectStore) Has(name string) bool {
+	_, err := os.Lstat(s.path(name))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // Create writes a new record and never over an existing file: errExists.
 func (s *objectStore) Create(rec record) error {
 	err := writeAtomically(s.path(rec.Name), rec, os.Link)

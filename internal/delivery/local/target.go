@@ -47,7 +47,7 @@ func (t *Target) Apply(_ context.Context, d delivery.Desired) (budget.Object, er
 		if err := t.store.Save(next); err != nil {
 			return budget.Object{}, err
 		}
-		o.rec = next
+		o.advance(next)
 		t.poke()
 	}
 	return o.rec.object(), nil

@@ -92,7 +92,7 @@ func allows(path string, uid int, bits fs.FileMode) bool {
 // handed over: root's rights must not become a way to read anything else.
 func (t *Target) handOver(ctx context.Context, who user, path string) (string, error) {
 	fix := fmt.Sprintf("make it readable for uid %d (chmod o+r the file, o+x every folder above it)", who.UID)
-	in, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	in, err := openRealPath(path)
 	if err != nil {
 		return "", fmt.Errorf("hand %s to tenant %s: %w", path, who.Tenant, err)
 	}
@@ -122,6 +122,18 @@ func (t *Target) handOver(ctx context.Context, who user, path string) (string, e
 	}
 	t.log.Info("copied weights that the tenant's engines could not read", "from", path, "to", target, "tenant", who.Tenant, "uid", who.UID)
 	return target, nil
+}
+
+// openRealPath opens a path that holds no link anywhere, so that what was
+// checked about it stays true.
+func openRealPath(path string) (*os.File, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return os.NewFile(uintptr(fd), path), nil //nolint:gosec // descriptors are small
 }
 
 // copyFor copies in, sharing its blocks where the file system can, to a file

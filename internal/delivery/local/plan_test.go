@@ -1,0 +1,188 @@
+package local
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/placement"
+)
+
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func world(objects ...ObjectView) World {
+	return World{Now: noon, Objects: objects, Node: placement.Node{Name: "n", Cards: []placement.Card{
+		{UUID: "c0", TotalMiB: 10000, Healthy: true}, {UUID: "c1", TotalMiB: 10000, Healthy: true},
+	}}}
+}
+
+func view(name string, mib int64, wanted int, replicas ...ReplicaView) ObjectView {
+	return ObjectView{Name: name, CreatedAt: noon, Wanted: wanted, Process: "p", Request: placement.Request{MiB: mib, Cards: 1}, Replicas: replicas}
+}
+
+func runs(index int, card string, mib int64) ReplicaView {
+	return ReplicaView{Index: index, Running: true, Ready: true, Process: "p", Cards: []placement.Allocation{{Owner: "x", Card: card, MiB: mib}}}
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	stopping := runs(0, "c0", 6000)
+	stopping.Stopping, stopping.Ready = true, false
+	outdated := func(i int, card string) ReplicaView { r := runs(i, card, 6000); r.Process = "old"; return r }
+	loading := runs(1, "c1", 6000)
+	loading.Ready = false
+	later := ReplicaView{Index: 0, RetryAt: noon.Add(time.Second)}
+	now := ReplicaView{Index: 0, RetryAt: noon}
+	deleted := func(r ...ReplicaView) ObjectView { o := view("a", 6000, 0, r...); o.Deleting = true; return o }
+	start := func(o string, i int, card string, free int64) Action {
+		return Action{Verb: StartReplica, Object: o, Index: i, Cards: []placement.Chosen{{UUID: card, FreeMiB: free}}}
+	}
+	stop := func(i int, why string) Action {
+		return Action{Verb: StopReplica, Object: "a", Index: i, Reason: delivery.Draining, Message: why}
+	}
+	hold := func(o string, why string) Action {
+		return Action{Verb: HoldReplica, Object: o, Reason: delivery.NoFragmentFits, Message: why}
+	}
+	for name, c := range map[string]struct {
+		world World
+		want  []Action
+	}{
+		"nothing to do":            {world(view("a", 6000, 1, runs(0, "c0", 6000))), nil},
+		"start":                    {world(view("a", 6000, 2)), []Action{start("a", 0, "c0", 10000), start("a", 1, "c1", 10000)}},
+		"memory is given out once": {world(view("a", 6000, 1), view("b", 6000, 2)), []Action{start("a", 0, "c0", 10000), start("b", 0, "c1", 10000), {Verb: HoldReplica, Object: "b", Index: 1, Reason: delivery.NoFragmentFits, Message: "largest fragment 4000 MiB < 6000 MiB on node n (2 cards, 8000 MiB free in total)"}}},
+		"a stopping process still holds its card": {
+			world(view("a", 6000, 0, stopping), view("b", 6000, 1, runs(0, "c1", 6000)), view("c", 6000, 1)),
+			[]Action{hold("c", "largest fragment 4000 MiB < 6000 MiB on node n (2 cards, 8000 MiB free in total)")},
+		},
+		"not before its time":        {world(view("a", 6000, 1, later)), nil},
+		"when its time has come":     {world(view("a", 6000, 1, now)), []Action{start("a", 0, "c0", 10000)}},
+		"scale down":                 {world(view("a", 6000, 1, runs(0, "c0", 6000), runs(1, "c1", 6000))), []Action{stop(1, "it is not wanted any more")}},
+		"delete stops":               {world(deleted(runs(0, "c0", 6000))), []Action{stop(0, "it is not wanted any more")}},
+		"delete waits for the last":  {world(deleted(stopping)), nil},
+		"delete ends":                {world(deleted()), []Action{{Verb: RemoveObject, Object: "a"}}},
+		"delete forgets what failed": {world(deleted(later)), []Action{{Verb: ForgetReplica, Object: "a"}, {Verb: RemoveObject, Object: "a"}}},
+		"changed ones one at a time": {world(view("a", 6000, 2, outdated(0, "c0"), outdated(1, "c1"))), []Action{stop(1, "its description changed")}},
+		"not while another loads":    {world(view("a", 6000, 2, outdated(0, "c0"), loading)), nil},
+	} {
+		got, err := Plan(c.world)
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s:\n got %+v (%v)\nwant %+v", name, got, err, c.want)
+		}
+	}
+}
+
+func TestTheOlderObjectComesFirst(t *testing.T) {
+	t.Parallel()
+	young, old := view("a", 9000, 1), view("b", 9000, 2)
+	old.CreatedAt = noon.Add(-time.Hour)
+	got, err := Plan(world(young, old))
+	if err != nil || len(got) != 3 || got[0].Object != "b" || got[1].Object != "b" || got[2].Verb != HoldReplica {
+		t.Fatalf("%+v %v", got, err)
+	}
+}
+
+// Whatever happens in whatever order, no card is ever given out twice, and a
+// world at rest gets no orders.
+func TestPlanNeverOverbooks(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := world()
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			happen(t, &w)
+			actions, err := Plan(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			obey(&w, actions)
+			checkCards(t, w)
+			again, err := Plan(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range again {
+				if a.Verb != HoldReplica && a.Verb != StopReplica {
+					t.Fatalf("the same world asks for %+v again", a)
+				}
+			}
+		}
+	})
+}
+
+// happen changes the world from outside.
+func happen(t *rapid.T, w *World) {
+	if len(w.Objects) == 0 || rapid.IntRange(0, 3).Draw(t, "create") == 0 {
+		name := rapid.StringMatching(`[a-z]{8}`).Draw(t, "name")
+		w.Objects = append(w.Objects, view(name, rapid.Int64Range(1000, 9000).Draw(t, "mib"), rapid.IntRange(1, 3).Draw(t, "wanted")))
+		return
+	}
+	o := &w.Objects[rapid.IntRange(0, len(w.Objects)-1).Draw(t, "object")]
+	switch rapid.IntRange(0, 3).Draw(t, "what") {
+	case 0:
+		o.Deleting, o.Wanted = true, 0
+	case 1:
+		if !o.Deleting {
+			o.Wanted = rapid.IntRange(0, 3).Draw(t, "scale")
+		}
+	case 2:
+		o.Process = "p" + rapid.StringMatching(`[a-c]`).Draw(t, "process")
+	case 3: // every process that was told to stop ends, and one more crashes
+		for i := range o.Replicas {
+			if r := &o.Replicas[i]; r.Stopping || i == 0 {
+				*r = ReplicaView{Index: r.Index}
+			}
+		}
+	}
+}
+
+func obey(w *World, actions []Action) {
+	for _, a := range actions {
+		for i := range w.Objects {
+			o := &w.Objects[i]
+			if o.Name != a.Object {
+				continue
+			}
+			o.Replicas = obeyed(*o, a)
+			if a.Verb == RemoveObject {
+				w.Objects = append(w.Objects[:i], w.Objects[i+1:]...)
+			}
+			break
+		}
+	}
+}
+
+func obeyed(o ObjectView, a Action) []ReplicaView {
+	var out []ReplicaView
+	for _, r := range o.Replicas {
+		switch {
+		case r.Index != a.Index || a.Verb == HoldReplica || a.Verb == RemoveObject:
+			out = append(out, r)
+		case a.Verb == StopReplica:
+			r.Stopping, r.Ready = true, false
+			out = append(out, r)
+		}
+	}
+	if a.Verb == StartReplica {
+		out = append(out, ReplicaView{Index: a.Index, Running: true, Ready: true, Process: o.Process,
+			Cards: []placement.Allocation{{Owner: "x", Card: a.Cards[0].UUID, MiB: o.Request.MiB}}})
+	}
+	return out
+}
+
+func checkCards(t *rapid.T, w World) {
+	used := map[string]int64{}
+	for _, o := range w.Objects {
+		for _, r := range o.Replicas {
+			for _, c := range r.Cards {
+				used[c.Card] += c.MiB
+			}
+		}
+	}
+	for card, mib := range used {
+		if mib > 10000 {
+			t.Fatalf("card %s holds %d of 10000 MiB", card, mib)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"modeldock.io/internal/modelspec"
+)
+
+func withSource(path string) modelspec.Model {
+	m := modelspec.Default("m")
+	m.Engine, m.Source = modelspec.EngineLlamaCpp, "file://"+path
+	return m
+}
+
+func write(t *testing.T, path, content string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWeightsAreHandedOver(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root hands weights to other users")
+	}
+	b := setup(t)
+	who := user{Tenant: "team-a", UID: 200000}
+	private := t.TempDir() + "/private/tiny.gguf"
+	write(t, private, "GGUF and more", 0o600)
+	got, err := b.target.weights(t.Context(), who, withSource(private))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(got)
+	if err != nil || string(raw) != "GGUF and more" || !readableInGroup(t, got) {
+		t.Fatalf("%s holds %q (%v)", got, raw, err)
+	}
+	if again, err := b.target.weights(t.Context(), who, withSource(private)); err != nil || again != got {
+		t.Fatalf("copied again to %s (%v)", again, err)
+	}
+	public := publicDir(t) + "/tiny.gguf"
+	write(t, public, "GGUF", 0o644)
+	if got, err := b.target.weights(t.Context(), who, withSource(public)); err != nil || got != public {
+		t.Fatalf("a readable file became %s (%v)", got, err)
+	}
+}
+
+func readableInGroup(t *testing.T, path string) bool {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode().Perm() == 0o440
+}
+
+func TestWeightsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root hands weights to other users")
+	}
+	b := setup(t)
+	who := user{Tenant: "team-a", UID: 200000}
+	dir := t.TempDir()
+	write(t, dir+"/secret", "root:x:0", 0o600)
+	link := publicDir(t) + "/link.gguf"
+	if err := os.Symlink(b.cfg.DataDir+"/instance", link); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		link:                        "leads into ModelDock's data directory",
+		b.cfg.DataDir + "/instance": "leads into ModelDock's data directory",
+		dir + "/../" + filepath.Base(dir) + "/secret": "is not a GGUF file",
+		dir:              "is not a single file",
+		dir + "/missing": "cannot be found",
+	} {
+		if got, err := b.target.weights(t.Context(), who, withSource(path)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s became %q (%v), want %q", path, got, err, want)
+		}
+	}
+}
+
+// Somebody else's directory in our place is not used.
+func TestScratchDoesNotTrustWhatIsThere(t *testing.T) {
+	t.Parallel()
+	temp := publicDir(t)
+	s := newScratch(temp, "id")
+	if err := os.Symlink("/etc", s.root); err != nil {
+		t.Fatal(err)
+	}
+	if dir, err := s.Work(user{}, "object"); err == nil {
+		t.Fatalf("a link was followed: %s", dir)
+	}
+	if err := os.Remove(s.root); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := s.Work(user{}, "object")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{s.root: 0o711, filepath.Dir(dir): 0o710, dir: 0o700} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v (%v)", path, info.Mode(), want, err)
+		}
+	}
+	if err := s.Remove("object"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Fatalf("%s is still there (%v)", dir, err)
+	}
+}
