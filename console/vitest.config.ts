@@ -6,6 +6,6 @@ export default mergeConfig(
   base,
   defineConfig({
     define: { __VUE_OPTIONS_API__: 'true' },
-    test: { environment: 'jsdom', include: ['src/**/*.test.ts'], restoreMocks: true },
+    test: { environment: 'node', include: ['src/**/*.test.ts'], restoreMocks: true },
   }),
 );

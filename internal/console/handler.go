@@ -11,6 +11,9 @@ import (
 // itself: mount it as it is, for both Prefix and Prefix without its last slash.
 const Prefix = "/console/"
 
+// indexPage is the page that every route of the console begins with.
+const indexPage = "index.html"
+
 // policy lets the page run its own files and nothing else: no inline script
 // or style, no eval, no other host, and no string that becomes HTML except
 // through Vue's own template policy.
@@ -67,7 +70,11 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := strings.TrimPrefix(path.Clean(r.URL.Path), strings.TrimSuffix(Prefix, "/"))
-	s.serve(w, r, strings.TrimPrefix(name, "/"))
+	name = strings.TrimPrefix(name, "/")
+	if name == "" {
+		name = indexPage
+	}
+	s.serve(w, r, name)
 }
 
 // serve answers with the file of that name, with the page for a path that is
@@ -77,11 +84,11 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request, name string) {
 		found.serve(w, r)
 		return
 	}
-	if isFile(name, r.Header.Get("Accept")) {
+	if name != indexPage && isFile(name, r.Header.Get("Accept")) {
 		http.Error(w, "no such file in this build of the console; reload the page", http.StatusNotFound)
 		return
 	}
-	page, ok := s.assets["index.html"]
+	page, ok := s.assets[indexPage]
 	if !ok {
 		serveNotBuilt(w, r)
 		return

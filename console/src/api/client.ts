@@ -63,7 +63,7 @@ const session: Middleware = {
 };
 
 export const api = createClient<paths>({
-  baseUrl: '/',
+  baseUrl: location.origin,
   credentials: 'same-origin',
   // Looked up at every call, so that a test can put its own in place.
   fetch: (request) => globalThis.fetch(request),

@@ -148,17 +148,18 @@ export class GrowingMarkdown {
   blocks: Token[] = [];
 
   append(text: string): void {
-    this.open += text;
+    this.open = (this.open + text).replace(/\r\n/g, '\n');
     const fresh = lexer(this.open);
-    const settle = Math.max(0, fresh.length - OPEN_BLOCKS);
-    const done = fresh.slice(0, settle);
-    if (done.length > 0) {
-      this.settled = [...this.settled, ...done];
-      this.open = fresh
-        .slice(settle)
-        .map((t) => t.raw)
-        .join('');
-    }
+    let settle = Math.max(0, fresh.length - OPEN_BLOCKS);
+    // What is settled is cut off the source, never rebuilt from tokens: the
+    // lexer trims the raw text of a block that is still being written.
+    const source = fresh
+      .slice(0, settle)
+      .map((t) => t.raw)
+      .join('');
+    if (!this.open.startsWith(source)) settle = 0;
+    else this.open = this.open.slice(source.length);
+    this.settled = [...this.settled, ...fresh.slice(0, settle)];
     this.blocks = [...this.settled, ...fresh.slice(settle)];
   }
 }
