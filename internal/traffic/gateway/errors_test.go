@@ -234,7 +234,7 @@ func TestExpectContinueAndChunkedBodies(t *testing.T) {
 		_ = response.Body.Close()
 		client.CloseIdleConnections()
 		want := strings.Replace(helloChat, `"m1"`, `"engine-m1"`, 1)
-		if response.StatusCode != 200 || sent != want || length != int64(len(want)) {
+		if response.StatusCode != http.StatusOK || sent != want || length != int64(len(want)) {
 			t.Errorf("expect=%t: %d, the engine got %q with length %d", expect, response.StatusCode, sent, length)
 		}
 	}

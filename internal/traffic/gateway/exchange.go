@@ -54,7 +54,7 @@ func printable(s string) string {
 
 func (x *exchange) now() time.Time { return x.g.cfg.Clock() }
 
-func (x *exchange) caller(k traffic.Key) { x.rec.Tenant, x.rec.KeyID = k.Tenant, k.ID }
+func (x *exchange) caller(k *traffic.Key) { x.rec.Tenant, x.rec.KeyID = k.Tenant, k.ID }
 
 func (x *exchange) model(m *traffic.Model) {
 	x.rec.Owner, x.rec.Model, x.rec.Version = m.Owner, m.Name, m.Version
@@ -62,7 +62,7 @@ func (x *exchange) model(m *traffic.Model) {
 	x.meter = x.g.metrics.meter(x.rec.Tenant, m.Owner+"/"+m.Name, m.Version)
 }
 
-func (x *exchange) endpoint(e traffic.Endpoint) {
+func (x *exchange) endpoint(e *traffic.Endpoint) {
 	x.rec.EndpointUID, x.rec.ObjectUID = e.UID, e.ObjectUID
 }
 
@@ -79,9 +79,15 @@ func (x *exchange) contentDelivered(goesOn bool) {
 	x.rec.FirstContentAt = x.now()
 	x.meter.firstChunk.Observe(x.rec.FirstContentAt.Sub(x.rec.ReceivedAt).Seconds())
 	if goesOn {
-		x.g.cfg.Recorder.Record(x.rec)
+		x.report()
 	}
 }
+
+// report hands a copy of the record over. It is kept out of its callers, so
+// that the copy's room is not part of every stream's stack.
+//
+//go:noinline
+func (x *exchange) report() { x.g.cfg.Recorder.Record(x.rec) }
 
 // fail turns an error into the answer and the record's outcome.
 func (x *exchange) fail(err error) {
@@ -136,7 +142,7 @@ func (x *exchange) finish() {
 	}
 	x.g.metrics.finished(x)
 	if x.inference && !x.silent {
-		x.g.cfg.Recorder.Record(x.rec)
+		x.report()
 	}
 	if x.aborted || p == http.ErrAbortHandler { //nolint:errorlint // see above
 		panic(http.ErrAbortHandler)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,8 +34,9 @@ type Config struct {
 	Clock    func() time.Time // default time.Now
 	Logger   *slog.Logger     // default slog.Default
 	MaxBody  int64            // bytes; default DefaultMaxBody
-	// Principal may know a caller who brings no key, for example by the
-	// console's session. It is asked only then.
+	// Principal may know a caller who brings no key of ours, for example by
+	// the console's session. It is asked only then, and before the body is
+	// read.
 	Principal func(*http.Request) (traffic.Key, bool)
 	// Registerer takes the metrics; nil keeps them unregistered.
 	Registerer prometheus.Registerer
@@ -49,6 +51,7 @@ type Gateway struct {
 	transport *http.Transport
 	bodies    bodies
 	buffers   buffers
+	streams   sync.Pool // of *streamRelay
 	metrics   *metrics
 	unwatch   func()
 }

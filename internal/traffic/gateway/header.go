@@ -71,7 +71,8 @@ func private(name string) bool {
 }
 
 // returnHeader copies what the caller gets to see of the engine's header. An
-// engine sets no cookies on this host and makes no claims in our name.
+// engine sets no cookies on this host, makes no claims in our name, and cannot
+// put a page under the console's origin.
 func returnHeader(out http.Header, a *answer, version string) {
 	named := connectionNamed(a.Header)
 	for name, values := range a.Header {
@@ -84,4 +85,6 @@ func returnHeader(out http.Header, a *answer, version string) {
 		}
 	}
 	out["X-Modeldock-Version"] = []string{version}
+	out["X-Content-Type-Options"] = []string{"nosniff"}
+	out["Content-Security-Policy"] = []string{"default-src 'none'; sandbox"}
 }

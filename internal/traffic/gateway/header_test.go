@@ -24,18 +24,19 @@ func TestNothingPrivateReachesTheEngine(t *testing.T) {
 		h.Set("Connection", "X-Hop")
 		h.Set("X-Hop", "1")
 		h.Set("X-Engine", "kept")
+		h.Set("Content-Security-Policy", "script-src *")
 		_, _ = io.WriteString(w, wholeChat)
 	})
 	got := b.chat(keyA, helloChat,
 		"X-Api-Key", keyA, "Api-Key", keyA, "Cookie", "session="+keyA, "Proxy-Authorization", "Basic "+keyA,
 		"X-ModelDock-Tenant", "admin", "X-Modeldock-Wait", "5", "X-Forwarded-For", "1.2.3.4", "X-Forwarded-Host", "h",
 		"Forwarded", "for=1.2.3.4", "X-Real-Ip", "1.2.3.4", "Connection", "X-Foo, X-Request-Id", "X-Foo", "1", "Te", "trailers",
-		"X-Request-Id", "mine", "Idempotency-Key", "i1", "X-Kept", "yes", "Traceparent", "00-1-2-01", "Openai-Organization", "org")
+		"X-Request-Id", "mine", "Idempotency-Key", "i1", "X-Kept", "yes", "Traceparent", "00-1-2-01", "Openai-Project", "p")
 	h := <-seen
 	allowed := map[string]string{
 		"Content-Type": "application/json", "Content-Length": h.Get("Content-Length"), "Accept-Encoding": "identity",
 		"User-Agent": "Go-http-client/1.1", "X-Request-Id": got.header.Get("X-Request-Id"), "Idempotency-Key": "i1",
-		"X-Kept": "yes", "Traceparent": "00-1-2-01", "Openai-Organization": "org",
+		"X-Kept": "yes", "Traceparent": "00-1-2-01", "Openai-Project": "p",
 	}
 	for name, values := range h {
 		if want, ok := allowed[name]; !ok || len(values) != 1 || values[0] != want {
@@ -47,7 +48,7 @@ func TestNothingPrivateReachesTheEngine(t *testing.T) {
 		t.Errorf("the engine did not get %v", allowed)
 	}
 	for name, want := range map[string]string{
-		"Set-Cookie": "", "X-Hop": "", "X-Modeldock-Version": "v1", "X-Engine": "kept",
+		"Set-Cookie": "", "X-Hop": "", "Content-Security-Policy": "default-src 'none'; sandbox", "X-Modeldock-Version": "v1", "X-Engine": "kept",
 	} {
 		if v := strings.Join(got.header.Values(name), ","); v != want {
 			t.Errorf("the caller got %s: %q, want %q", name, v, want)
@@ -81,7 +82,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 				return
 			}
 			go func() {
-				defer conn.Close()
+				defer func() { _ = conn.Close() }()
 				reader := bufio.NewReader(conn)
 				for n := range 2 {
 					request, err := http.ReadRequest(reader)

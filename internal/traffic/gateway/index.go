@@ -64,7 +64,7 @@ func (i *index) current(m *traffic.Model) *traffic.Model {
 }
 
 // visible lists the names that a key may call, in order.
-func (i *index) visible(key traffic.Key) []ownedName {
+func (i *index) visible(key *traffic.Key) []ownedName {
 	var names []ownedName
 	if key.Admin {
 		for n := range i.live {

@@ -74,13 +74,11 @@ func TestWhoseModel(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.publish(func(s *traffic.Snapshot) {
-		for _, m := range []traffic.Model{
+		s.Models = append(s.Models, []traffic.Model{
 			model("team-b", "shared", "v1"), model("team-b", "gone", "v1"), model("team-b", "two", "v1"),
 			model("team-c", "two", "v1"), model("team-c", "m1", "v1"), model("team-c", "only", "v1"),
 			model("team-c", "private", "v1"), model("team-a", "both", "v1"), model("team-a", "both", "v2"),
-		} {
-			s.Models = append(s.Models, m)
-		}
+		}...)
 		released := model("team-a", "released", "v1")
 		released.ReleaseAsked = true
 		canary := model("team-a", "both", "canary")

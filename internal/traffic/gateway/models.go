@@ -51,10 +51,10 @@ func (g *Gateway) showModel(x *exchange, id string) error {
 	return x.answerJSON(itemOf(id, versions))
 }
 
-func (g *Gateway) reader(x *exchange) (*index, traffic.Key, error) {
+func (g *Gateway) reader(x *exchange) (*index, *traffic.Key, error) {
 	view, err := g.known()
 	if err != nil {
-		return nil, traffic.Key{}, err
+		return nil, nil, err
 	}
 	key, err := g.authenticate(view, x.r)
 	if err == nil {

@@ -37,7 +37,7 @@ func presentable(text string) string {
 // inward tells whether a word names an address, a URL, an absolute path or a
 // key.
 func inward(word string) bool {
-	if strings.Contains(word, "://") || strings.Contains(word, "mdk_") || strings.Contains(strings.ToLower(word), ".svc.") {
+	if strings.Contains(word, "://") || strings.Contains(word, keyPrefix) || strings.Contains(strings.ToLower(word), ".svc.") {
 		return true
 	}
 	w := strings.Trim(word, `"'()<>,;.`)

@@ -89,7 +89,7 @@ func (x *exchange) sourceFailed(err error) error {
 
 // send writes to the caller; an error means that the caller left.
 func (x *exchange) send(p []byte) error {
-	if _, err := x.w.Write(p); err != nil {
+	if _, err := x.w.Write(p); err != nil { //nolint:gosec // an engine's answer passes as it is, that is the purpose
 		x.g.metrics.upstreamCancels.Inc()
 		return errGone
 	}
@@ -106,11 +106,8 @@ func (x *exchange) flush(rc *http.ResponseController) error {
 	return nil
 }
 
-// buffers keeps the relays' buffers in two sizes.
-type buffers struct {
-	small sync.Pool // *[smallBuffer]byte
-	large sync.Pool // *[largeBuffer]byte
-}
+// buffers keeps what answers are read into.
+type buffers struct{ pool sync.Pool } // of *[largeBuffer]byte
 
 const (
 	// smallBuffer makes one write of the server's connection buffer (4 KiB)
@@ -119,15 +116,8 @@ const (
 	largeBuffer = 64 << 10
 )
 
-func (b *buffers) getSmall() *[smallBuffer]byte {
-	if p, ok := b.small.Get().(*[smallBuffer]byte); ok {
-		return p
-	}
-	return new([smallBuffer]byte)
-}
-
-func (b *buffers) getLarge() *[largeBuffer]byte {
-	if p, ok := b.large.Get().(*[largeBuffer]byte); ok {
+func (b *buffers) get() *[largeBuffer]byte {
+	if p, ok := b.pool.Get().(*[largeBuffer]byte); ok {
 		return p
 	}
 	return new([largeBuffer]byte)

@@ -17,8 +17,8 @@ const keptTail = 8 << 10
 // the status is sent, so that an engine that dies in a short answer is still
 // an error with a status of its own.
 func (g *Gateway) relayBody(x *exchange, a *answer) error {
-	buffer := g.buffers.getLarge()
-	defer g.buffers.large.Put(buffer)
+	buffer := g.buffers.get()
+	defer g.buffers.pool.Put(buffer)
 	n, whole, err := readStart(a.source, buffer[:])
 	x.rec.LastByteAt = x.now()
 	if err != nil {

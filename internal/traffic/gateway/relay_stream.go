@@ -32,8 +32,8 @@ type streamRelay struct {
 
 	scan   wire.EventScanner
 	reader wire.Reader
-	base   []byte // the pooled window, which most streams never outgrow
-	window []byte // window[:filled] was read
+	base   [smallBuffer]byte // the first window, which most streams never outgrow
+	window []byte            // window[:filled] was read
 	filled int
 	unsent bool // something was written and not flushed
 
@@ -47,12 +47,15 @@ type streamRelay struct {
 // may be left out (the usage that only we asked for) and one may be added: the
 // error that says that the stream is broken.
 func (g *Gateway) relayStream(x *exchange, a *answer, dropUsage bool) error {
-	buffer := g.buffers.getSmall()
-	defer g.buffers.small.Put(buffer)
-	s := &streamRelay{
-		x: x, rc: http.NewResponseController(x.w), cancel: a.cancel,
-		dropUsage: dropUsage, base: buffer[:], window: buffer[:],
+	s, _ := g.streams.Get().(*streamRelay)
+	if s == nil {
+		s = new(streamRelay)
 	}
+	s.reset(x, a.cancel, dropUsage)
+	defer func() {
+		s.x, s.rc, s.cancel, s.window = nil, nil, nil, nil
+		g.streams.Put(s)
+	}()
 	header := x.w.Header()
 	returnHeader(header, a, x.rec.Version)
 	if header["Cache-Control"] == nil {
@@ -67,6 +70,14 @@ func (g *Gateway) relayStream(x *exchange, a *answer, dropUsage bool) error {
 		return err
 	}
 	return s.run(a.source)
+}
+
+// reset prepares a relay that served another stream before.
+func (s *streamRelay) reset(x *exchange, cancel context.CancelFunc, dropUsage bool) {
+	s.x, s.rc, s.cancel, s.dropUsage = x, http.NewResponseController(x.w), cancel, dropUsage
+	s.scan, s.reader = wire.EventScanner{}, wire.Reader{}
+	s.window, s.filled, s.unsent = s.base[:], 0, false
+	s.content, s.seen, s.ended, s.done, s.lastByte = false, 0, 0, false, 0
 }
 
 func (s *streamRelay) run(source io.Reader) error {
@@ -268,6 +279,6 @@ func (s *streamRelay) fail(f *failure) error {
 // shrink gives a grown window back as soon as it is not needed any more.
 func (s *streamRelay) shrink() {
 	if len(s.window) > len(s.base) && s.filled == 0 {
-		s.window = s.base
+		s.window = s.base[:]
 	}
 }

@@ -156,7 +156,7 @@ func checkGzip(t *testing.T, always bool, accept string, stream bool) {
 		if always || strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
-			defer z.Close()
+			defer func() { _ = z.Close() }()
 			out, flush = z, func() { _ = z.Flush(); w.(http.Flusher).Flush() }
 		}
 		if !stream {
@@ -184,7 +184,7 @@ func checkGzip(t *testing.T, always bool, accept string, stream bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if stream {
 		first := make([]byte, len(chunkEvent("a")))
 		if _, err := io.ReadFull(response.Body, first); err != nil || string(first) != chunkEvent("a") {

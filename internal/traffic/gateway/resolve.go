@@ -35,7 +35,7 @@ func parseName(written string) modelName {
 // resolve returns the versions that may take the request: the one that was
 // asked for, or all that share the name's traffic. What the caller may not use
 // and what does not exist give the same answer.
-func (i *index) resolve(key traffic.Key, n modelName) ([]*traffic.Model, error) {
+func (i *index) resolve(key *traffic.Key, n modelName) ([]*traffic.Model, error) {
 	owner, err := i.ownerOf(key, n)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (i *index) resolve(key traffic.Key, n modelName) ([]*traffic.Model, error) 
 }
 
 // ownerOf decides whose model is meant.
-func (i *index) ownerOf(key traffic.Key, n modelName) (string, error) {
+func (i *index) ownerOf(key *traffic.Key, n modelName) (string, error) {
 	if n.owner != "" {
 		if key.Admin || key.Tenant != "" && (n.owner == key.Tenant || i.mayUse(n.owner, n.name, key.Tenant)) {
 			return n.owner, nil

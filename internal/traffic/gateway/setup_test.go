@@ -170,7 +170,7 @@ func (b *bench) rawEngine(owner, name, version string, script func(conn *net.TCP
 				return
 			}
 			go func() {
-				defer conn.Close()
+				defer func() { _ = conn.Close() }()
 				if readRequest(conn) == nil {
 					script(conn.(*net.TCPConn))
 				}
@@ -206,7 +206,7 @@ func (b *bench) call(method, path, key, body string, header ...string) result {
 	if err != nil {
 		b.t.Fatalf("%s %s: %v", method, path, err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	return result{response.StatusCode, response.Header, string(text), err}
 }

@@ -47,8 +47,8 @@ type Lease struct {
 	released atomic.Bool
 }
 
-// Endpoint is the replica that the request goes to.
-func (l *Lease) Endpoint() traffic.Endpoint { return l.replica.endpoint }
+// Endpoint is the replica that the request goes to. It must not be changed.
+func (l *Lease) Endpoint() *traffic.Endpoint { return &l.replica.endpoint }
 
 // Release returns the reservation; calling it again does nothing.
 func (l *Lease) Release() {

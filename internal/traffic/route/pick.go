@@ -3,8 +3,8 @@ package route
 // pick chooses one of n endpoints by the power of two choices: of two drawn at
 // random the less loaded one. Against "always the least loaded" it keeps
 // several gateways, each of which sees only its own requests, from running in
-// a herd to the same replica. (M. Mitzenmacher, The Power of Two Choices in
-// Randomized Load Balancing, 1996.)
+// a herd to the same replica. (M. Mitzenmacher's doctoral thesis on two
+// choices in load balancing, Berkeley 1996.)
 func pick(n int, load func(i int) int, random func(n int) int) int {
 	if n == 1 {
 		return 0

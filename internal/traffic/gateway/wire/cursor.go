@@ -202,12 +202,12 @@ func (c *cursor) str() (span, error) {
 		if c.i >= len(c.b) {
 			return s, errEnd
 		}
-		switch ch := c.b[c.i]; {
-		case ch == '"':
+		switch c.b[c.i] {
+		case '"':
 			s.end = c.i
 			c.i++
 			return s, nil
-		case ch == '\\':
+		case '\\':
 			if err := c.escape(); err != nil {
 				return s, err
 			}
