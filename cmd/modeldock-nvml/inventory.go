@@ -16,7 +16,7 @@ func inventory(lib nvml.Interface) ([]device.Card, error) {
 	if ret := lib.Init(); ret != nvml.SUCCESS {
 		return nil, fmt.Errorf("load NVIDIA's library: %s", nvml.ErrorString(ret))
 	}
-	defer lib.Shutdown()
+	defer func() { _ = lib.Shutdown() }() // the process ends anyway
 	count, ret := lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
 		return nil, fmt.Errorf("count the cards: %s", nvml.ErrorString(ret))

@@ -12,7 +12,7 @@ import (
 )
 
 // machine is NVIDIA's own mock of a DGX A100, with what it leaves open.
-func machine(t *testing.T) (*dgxa100.Server, []*server.Device) {
+func machine(t *testing.T) (*server.Server, []*server.Device) {
 	t.Helper()
 	s := dgxa100.New()
 	var devices []*server.Device

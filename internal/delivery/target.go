@@ -13,7 +13,7 @@ import (
 	"modeldock.io/internal/modelspec"
 )
 
-// ErrNameTaken: an object of this name exists and is not ours; it was left
+// ErrNameTaken says that an object of this name exists and is not ours; it was left
 // untouched and the slots are kept.
 var ErrNameTaken = errors.New("NameTaken")
 

@@ -64,7 +64,7 @@ func TestUUIDsAreStableAndDistinct(t *testing.T) {
 func reader(t *testing.T, script string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, Reader), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // it must run
+	if err := os.WriteFile(filepath.Join(dir, Reader), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "modeldock")

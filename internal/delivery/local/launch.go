@@ -39,7 +39,7 @@ func (t *Target) launch(ctx context.Context, r *run) (launched, error) {
 		return launched{}, err
 	}
 	// 2. What it runs.
-	port, err := t.freePort()
+	port, err := t.freePort(ctx)
 	if err != nil {
 		return launched{}, err
 	}
@@ -97,9 +97,9 @@ func explainStart(err error, who user) error {
 // freePort asks the kernel for a port that is free now and that no other
 // replica was given. Nobody keeps it free until the engine listens, so the
 // listener is checked before it is used.
-func (t *Target) freePort() (int, error) {
+func (t *Target) freePort(ctx context.Context) (int, error) {
 	for range 20 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return 0, fmt.Errorf("find a free port: %w", err)
 		}

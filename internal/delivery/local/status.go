@@ -28,7 +28,7 @@ func (t *Target) status(o *object) delivery.Status {
 			st.Generation = min(st.Generation, run.generation) // older until it is replaced
 		}
 	}
-	st.Reason, st.Message = summarize(st)
+	st.Reason, st.Message = reasonOf(st)
 	return st
 }
 
@@ -72,9 +72,9 @@ func (t *Target) replica(o *object, s *slot) delivery.Replica {
 
 func (r *run) address() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
 
-// summarize names the first true cause: what keeps a replica from running
+// reasonOf names the first true cause: what keeps a replica from running
 // counts before what merely has not happened yet.
-func summarize(st delivery.Status) (delivery.Reason, string) {
+func reasonOf(st delivery.Status) (delivery.Reason, string) {
 	if !st.DeletingAt.IsZero() {
 		for _, r := range st.Replicas {
 			if r.Reason == delivery.ReleaseBlocked {

@@ -134,7 +134,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // descriptors are small
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		holder, _ := os.ReadFile(f.Name())
 		_ = f.Close()
 		return nil, fmt.Errorf("lock the data directory %s: another modeldock (pid %s) uses it; stop that one, or choose another directory: %w", dir, strings.TrimSpace(string(holder)), err)

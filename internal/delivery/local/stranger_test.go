@@ -76,7 +76,7 @@ func engineCopy(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := publicDir(t) + "/engine"
-	if err := os.WriteFile(path, raw, 0o755); err != nil { //nolint:gosec // every user must run it
+	if err := os.WriteFile(path, raw, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -133,7 +133,7 @@ func openRealPath(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	return os.NewFile(uintptr(fd), path), nil //nolint:gosec // descriptors are small
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // copyFor copies in, sharing its blocks where the file system can, to a file
@@ -143,8 +143,8 @@ func copyFor(ctx context.Context, in *os.File, size int64, target string, gid in
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(out.Name()) }()           // already gone after the rename
-	err = unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) //nolint:gosec // descriptors are small
+	defer func() { _ = os.Remove(out.Name()) }() // already gone after the rename
+	err = unix.IoctlFileClone(int(out.Fd()), int(in.Fd()))
 	if err != nil {
 		if err = enoughSpace(filepath.Dir(target), size); err == nil {
 			_, err = io.Copy(out, &cancellable{ctx, io.NewSectionReader(in, 0, size)})

@@ -78,7 +78,7 @@ func (c client) have(ctx context.Context, name string) error {
 		return nil
 	}
 	if err := c.post(ctx, "/api/pull", map[string]any{"model": name, "stream": false}); err != nil {
-		return fmt.Errorf("Ollama does not have model %s and cannot pull it (set OLLAMA_MODELS in model.env to the folder that has it, or give a file:// source): %w", name, err)
+		return fmt.Errorf("find model %s: Ollama does not have it and cannot pull it (set OLLAMA_MODELS in model.env to the folder that has it, or give a file:// source): %w", name, err)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func TestLoadByName(t *testing.T) {
 func TestFailuresSayWhat(t *testing.T) {
 	t.Parallel()
 	for failing, want := range map[string]string{
-		"POST /api/pull":     "does not have model missing and cannot pull it",
+		"POST /api/pull":     "find model missing: Ollama does not have it and cannot pull it",
 		"POST /api/generate": "load missing into memory",
 	} {
 		s, url := start(t)

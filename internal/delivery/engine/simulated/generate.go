@@ -86,7 +86,7 @@ func wordsFor(prompt string, n int) []string {
 	words := strings.Fields("the simulated model answers with words that mean nothing but arrive one by one as real tokens would and so show how a stream behaves from the first chunk to the last")
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(prompt))
-	start := int(h.Sum32() % uint32(len(words)))
+	start := int(h.Sum32()) % len(words)
 	out := make([]string, n)
 	for i := range out {
 		out[i] = words[(start+i)%len(words)]

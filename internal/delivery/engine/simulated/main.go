@@ -52,7 +52,7 @@ func run(opts Options) error {
 	}
 	engine := NewEngine(opts)
 	engine.exit = os.Exit
-	listener, err := net.Listen("tcp", net.JoinHostPort(opts.Host, strconv.Itoa(opts.Port)))
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(opts.Host, strconv.Itoa(opts.Port)))
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
@@ -95,7 +95,7 @@ func startStray() error {
 	if err != nil {
 		return fmt.Errorf("start a stray child: %w", err)
 	}
-	child := exec.Command(self, Subcommand, "--idle") //nolint:gosec // our own binary
+	child := exec.Command(self, Subcommand, "--idle") //nolint:noctx // our own binary, meant to outlive everything
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := child.Start(); err != nil {
 		return fmt.Errorf("start a stray child: %w", err)

@@ -62,13 +62,15 @@ func metric(t *testing.T, url, name string) string {
 func untilMetric(t *testing.T, url, name, want string) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
-	for got := ""; ; time.Sleep(5 * time.Millisecond) {
-		if got = metric(t, url, name); got == want {
+	for {
+		got := metric(t, url, name)
+		if got == want {
 			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%s is %s and never became %s", name, got, want)
 		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 

@@ -42,7 +42,7 @@ func Start(executable, runID string, spec Spec) (*Process, error) {
 	defer func() { _ = eventWrite.Close() }()
 
 	spec.Env = append(append([]string(nil), spec.Env...), RunIDVariable+"="+runID)
-	cmd := exec.Command(executable, Subcommand) //nolint:gosec // our own binary
+	cmd := exec.Command(executable, Subcommand) //nolint:noctx // our own binary, which ends with the control pipe
 	cmd.Env = []string{RunIDVariable + "=" + runID, "PATH=" + os.Getenv("PATH")}
 	cmd.ExtraFiles = []*os.File{controlRead, eventWrite}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for ModelDock

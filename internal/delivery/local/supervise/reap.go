@@ -80,7 +80,7 @@ func killTree() {
 }
 
 func exitOf(ws syscall.WaitStatus) Exit {
-	if ws.Signaled() {
+	if ws.Signaled() { //nolint:misspell // the standard library spells it so
 		return Exit{Code: -1, Signal: ws.Signal().String()}
 	}
 	return Exit{Code: ws.ExitStatus()}

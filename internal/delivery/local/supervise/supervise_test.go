@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -187,7 +186,7 @@ func untilLogged(t *testing.T, spec Spec, line string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal(fmt.Sprintf("%q was never logged: %q %v", line, raw, err))
+			t.Fatalf("%q was never logged: %q %v", line, raw, err)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
