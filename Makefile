@@ -36,7 +36,8 @@ bench:
 
 # The long real-time forms of what CI runs scaled down.
 soak:
-	MODELDOCK_SOAK_KILLS=50 go test -count=1 -tags soak -timeout 60m -run 'Soak|KillNine' -v ./test/scenario/...
+	MODELDOCK_SOAK_KILLS=50 go test -count=1 -tags soak -timeout 60m -run KillNine -v ./test/scenario/...
 
 fuzz:
-	go test -run '^$$' -fuzz FuzzScanner -fuzztime 2m ./internal/traffic/gateway/wire
+	go test -run '^$$' -fuzz '^FuzzScanRequest$$' -fuzztime 2m ./internal/traffic/gateway/wire
+	go test -run '^$$' -fuzz '^FuzzEventScanner$$' -fuzztime 2m ./internal/traffic/gateway/wire

@@ -16,7 +16,51 @@ func wire(t time.Time) wiretime.Time { return wiretime.Time(t) }
 
 // record joins a reservation with why it waits, or with what its target shows.
 func (s *Server) record(ctx context.Context, r budget.Reservation) (openapi.Request, error) {
-	rec := openapi.Request{
+	if r.State == budget.Waiting {
+		st, err := s.Ledger.Standing(ctx, r.Ref)
+		switch {
+		case err == nil:
+			return waitingRecord(r, st), nil
+		case !errors.Is(err, budget.ErrFinal):
+			return openapi.Request{}, fmt.Errorf("read why the request waits: %w", err)
+		}
+		// It moved on between the two reads.
+		if r, err = s.Ledger.Get(ctx, r.Ref); err != nil {
+			return openapi.Request{}, err
+		}
+	}
+	return s.settledRecord(ctx, r)
+}
+
+// records is record for a page: all that wait are explained from one snapshot.
+func (s *Server) records(ctx context.Context, rows []budget.Reservation) ([]openapi.Request, error) {
+	var waiting []budget.Ref
+	for _, r := range rows {
+		if r.State == budget.Waiting {
+			waiting = append(waiting, r.Ref)
+		}
+	}
+	standings, err := s.Ledger.Standings(ctx, waiting)
+	if err != nil {
+		return nil, fmt.Errorf("read why requests wait: %w", err)
+	}
+	out := make([]openapi.Request, 0, len(rows))
+	for _, r := range rows {
+		if st, ok := standings[r.Ref]; ok {
+			out = append(out, waitingRecord(r, st))
+			continue
+		}
+		rec, err := s.record(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}
+
+func bareRecord(r budget.Reservation) openapi.Request {
+	return openapi.Request{
 		Id: r.ID, Tenant: r.Tenant, Revision: r.Revision, Generation: r.Generation,
 		Cost: r.Cost, Held: r.Held, Priority: r.Priority, State: openapi.State(r.State),
 		Pool: r.Pool, Node: some(r.Node), Model: modelWire(r.Model), Submits: r.Submits,
@@ -24,9 +68,24 @@ func (s *Server) record(ctx context.Context, r budget.Reservation) (openapi.Requ
 		ReleaseRequestedAt: wiretime.Pointer(r.ReleaseRequestedAt), ReleasedAt: wiretime.Pointer(r.ReleasedAt),
 		ExpiresAt: wire(r.ExpiresAt),
 	}
-	if r.State == budget.Waiting {
-		return s.withStanding(ctx, r, rec)
+}
+
+func waitingRecord(r budget.Reservation, st budget.Standing) openapi.Request {
+	rec := bareRecord(r)
+	reason := string(st.Reason)
+	rec.Reason, rec.Message = &reason, &st.Message
+	rec.Standing = &openapi.Standing{
+		Need: st.Need, TenantUsed: st.TenantUsed, TenantCap: st.TenantCap,
+		PoolUsed: st.PoolUsed, PoolCap: st.PoolCap, Ahead: st.Ahead,
 	}
+	if st.Behind != nil && st.Behind.Tenant == r.Tenant {
+		rec.Standing.Behind = &st.Behind.ID
+	}
+	return rec
+}
+
+func (s *Server) settledRecord(ctx context.Context, r budget.Reservation) (openapi.Request, error) {
+	rec := bareRecord(r)
 	b, err := s.Ledger.Binding(ctx, r.Ref)
 	switch {
 	case err == nil:
@@ -42,32 +101,6 @@ func (s *Server) record(ctx context.Context, r budget.Reservation) (openapi.Requ
 		return rec, s.withOutbox(ctx, r, &rec)
 	}
 	s.withStatus(ctx, r, &rec)
-	return rec, nil
-}
-
-func (s *Server) withStanding(ctx context.Context, r budget.Reservation, rec openapi.Request) (openapi.Request, error) {
-	st, err := s.Ledger.Standing(ctx, r.Ref)
-	if errors.Is(err, budget.ErrFinal) { // it moved on between the two reads
-		if r, err = s.Ledger.Get(ctx, r.Ref); err != nil {
-			return rec, err
-		}
-		if r.State == budget.Waiting {
-			return rec, nil
-		}
-		return s.record(ctx, r)
-	}
-	if err != nil {
-		return rec, fmt.Errorf("read why the request waits: %w", err)
-	}
-	reason := string(st.Reason)
-	rec.Reason, rec.Message = &reason, &st.Message
-	rec.Standing = &openapi.Standing{
-		Need: st.Need, TenantUsed: st.TenantUsed, TenantCap: st.TenantCap,
-		PoolUsed: st.PoolUsed, PoolCap: st.PoolCap, Ahead: st.Ahead,
-	}
-	if st.Behind != nil && st.Behind.Tenant == r.Tenant {
-		rec.Standing.Behind = &st.Behind.ID
-	}
 	return rec, nil
 }
 
@@ -110,13 +143,4 @@ func (s *Server) withStatus(ctx context.Context, r budget.Reservation, rec *open
 	}
 	rec.ReadyReplicas = st.Ready
 	rec.EverReady = rec.EverReady || st.Ready > 0
-}
-
-// shown hides from a tenant what is another tenant's business.
-func (s *Server) shown(p Principal, rec openapi.Request) openapi.Request {
-	if p.readsAll() || rec.Tenant == p.Tenant {
-		return rec
-	}
-	rec.Message = nil
-	return rec
 }

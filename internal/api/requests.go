@@ -121,7 +121,7 @@ func (s *Server) answer(c *gin.Context, status int, r budget.Reservation) {
 		s.fail(c, err)
 		return
 	}
-	c.JSON(status, s.shown(who(c), rec))
+	c.JSON(status, rec)
 }
 
 // ListRequests answers records in arrival order.
@@ -134,26 +134,26 @@ func (s handlers) ListRequests(c *gin.Context, params openapi.ListRequestsParams
 	out := openapi.RequestList{Items: []openapi.Request{}}
 	page := f.Limit
 	for {
-		f.Limit = page + 1
+		f.Limit = page + 1 // one more tells whether there is a next page
 		rows, err := s.Ledger.List(c, f)
 		if err != nil {
 			s.fail(c, err)
 			return
 		}
-		for _, r := range rows {
+		recs, err := s.records(c, rows)
+		if err != nil {
+			s.fail(c, err)
+			return
+		}
+		for i, rec := range recs {
 			if len(out.Items) == page {
 				out.Next = strconv.FormatInt(f.AfterSeq, 10)
 				c.JSON(http.StatusOK, out)
 				return
 			}
-			f.AfterSeq = r.Seq
-			rec, err := s.record(c, r)
-			if err != nil {
-				s.fail(c, err)
-				return
-			}
+			f.AfterSeq = rows[i].Seq
 			if reason == "" || value(rec.Reason, "") == reason {
-				out.Items = append(out.Items, s.shown(who(c), rec))
+				out.Items = append(out.Items, rec)
 			}
 		}
 		if len(rows) <= page {

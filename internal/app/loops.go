@@ -8,6 +8,7 @@ import (
 
 const (
 	admitPoll   = time.Second // the safety net; a wake comes first
+	admitSet    = 128         // admissions per commit
 	verifyEvery = time.Minute
 	pruneEvery  = 10 * time.Minute
 	traceAge    = 7 * 24 * time.Hour
@@ -66,10 +67,7 @@ func (p *platform) admission(ctx context.Context, wake <-chan struct{}) {
 	tick := time.NewTicker(admitPoll)
 	defer tick.Stop()
 	for {
-		_, err := p.ledger.Expire(ctx)
-		if err == nil && p.doubt.Why() == "" {
-			_, err = p.ledger.Admit(ctx, 0)
-		}
+		err := p.admit(ctx)
 		p.health.report(ctx, "ledger", err)
 		p.health.report(ctx, "delivery", p.doubted())
 		if err != nil && ctx.Err() == nil {
@@ -118,6 +116,20 @@ func (p *platform) verify(ctx context.Context) error {
 }
 
 func (p *platform) prune(ctx context.Context) error { return p.ledger.Prune(ctx, traceAge, maxTraces) }
+
+// admit takes all that fits, a bounded set per commit.
+func (p *platform) admit(ctx context.Context) error {
+	if _, err := p.ledger.Expire(ctx); err != nil {
+		return err
+	}
+	for p.doubt.Why() == "" {
+		taken, err := p.ledger.Admit(ctx, admitSet)
+		if err != nil || len(taken) < admitSet {
+			return err
+		}
+	}
+	return nil
+}
 
 // doubted is why admission and release stand still, if they do.
 func (p *platform) doubted() error {

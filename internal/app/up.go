@@ -31,6 +31,11 @@ import (
 	"modeldock.io/internal/traffic/route"
 )
 
+// relayLease is how long a row that a killed process was delivering stays out
+// of reach. The local target answers in milliseconds and everything may
+// happen twice, so it is short.
+const relayLease = 3 * time.Second
+
 // Running tells a caller of Up where the platform answers.
 type Running struct {
 	URL      string
@@ -160,7 +165,7 @@ func (p *platform) buildDelivery(ctx context.Context) error {
 	}
 	p.relay = delivery.NewRelay(delivery.RelayConfig{
 		Outbox: p.ledger, Bindings: p.ledger, Target: p.target, Ledger: incarnation, Owner: relayOwner(),
-		Random: rand.Float64, Logger: p.log, Crash: p.crash.at,
+		Random: rand.Float64, Lease: relayLease, Logger: p.log, Crash: p.crash.at,
 	})
 	p.settler = delivery.NewSettler(delivery.SettlerConfig{Ledger: p.ledger, Target: p.target, Instance: incarnation, Doubt: &p.doubt, Logger: p.log, Crash: p.crash.at})
 	p.reconcile = delivery.NewReconciler(delivery.ReconcilerConfig{Ledger: p.ledger, Target: p.target, Instance: incarnation, Doubt: &p.doubt, Logger: p.log})

@@ -72,7 +72,7 @@ func (f Facts) waiting(s Step) Step {
 		"pool": st.Pool, "poolUsed": st.PoolUsed, "poolCap": st.PoolCap, "ahead": st.Ahead,
 	}
 	switch st.Reason {
-	case budget.QueuedBehind, budget.AwaitingAdmission:
+	case budget.QueuedBehind, budget.AwaitingAdmission, budget.TTLElapsed:
 		s.Status = Pending
 	default:
 		s.Status = Broken

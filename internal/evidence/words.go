@@ -39,7 +39,7 @@ func nextAction(reason string) string {
 		return "RaiseQuotaOrLowerCost"
 	case string(budget.ExceedsPool):
 		return "RaisePoolCapOrLowerCost"
-	case ReasonExpired, ReasonCancelled, ReasonReleasedBeforeReady:
+	case ReasonExpired, string(budget.TTLElapsed), ReasonCancelled, ReasonReleasedBeforeReady:
 		return "SubmitAgainUnderNewID"
 	case string(delivery.NameTaken):
 		return "RemoveForeignObject"

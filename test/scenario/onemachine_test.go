@@ -1,230 +1,239 @@
 package scenario_test
 
 import (
-	"bufio"
-	"bytes"
+	"context"
+	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	_ "modernc.org/sqlite" // the second process of C021 and C028
+
+	"modeldock.io/test/onemachine"
 	"modeldock.io/test/scenario"
 )
 
-// binary is built once for all tests of the package.
-var binary = sync.OnceValues(func() (string, error) {
-	if bin := os.Getenv("MODELDOCK_BIN"); bin != "" {
-		return bin, nil
-	}
-	dir, err := os.MkdirTemp("", "modeldock-scenario-")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "modeldock")
-	out, err := exec.Command("go", "build", "-o", bin, "modeldock.io/cmd/modeldock").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build modeldock: %w: %s", err, out)
-	}
-	return bin, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if bin, err := binary(); err == nil && os.Getenv("MODELDOCK_BIN") == "" {
-		_ = os.RemoveAll(filepath.Dir(bin))
-	}
-	os.Exit(code)
-}
-
-// machine is `modeldock up` as a process with its own data directory.
-type machine struct {
-	dir   string
-	flags []string
-	cmd   *exec.Cmd
-	exit  chan struct{} // closed when the process has ended
-	url   string
-	keys  map[string]string
-	log   *logBuffer
-}
-
-// newMachine starts a platform of the test's own and stops it at the end.
-func newMachine(t testing.TB, flags ...string) *machine {
+func openLedger(t *testing.T, m *onemachine.Machine) *sql.DB {
 	t.Helper()
-	m := &machine{dir: t.TempDir(), flags: flags, log: &logBuffer{}}
-	t.Cleanup(func() {
-		m.stop(t)
-		if t.Failed() {
-			t.Logf("modeldock up said:\n%s", m.log.tail(60))
-		}
-	})
-	m.Start(t)
-	return m
-}
-
-func (m *machine) data() string { return filepath.Join(m.dir, "data") }
-
-// Start implements scenario.Harness.
-func (m *machine) Start(t testing.TB) {
-	t.Helper()
-	bin, err := binary()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(m.Data(), "ledger.db")+"?_pragma=busy_timeout(10000)&_txlock=immediate")
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"up", "--listen", "127.0.0.1:0", "--data-dir", m.data(), "--stop-grace", "10s"}, m.flags...)
-	m.cmd = exec.Command(bin, args...)
-	m.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(m.dir, "config"), "TMPDIR="+os.TempDir())
-	out, err := m.cmd.StderrPipe()
-	if err == nil {
-		err = m.cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.exit = make(chan struct{})
-	url := make(chan string, 1)
-	go m.follow(out, url, m.cmd, m.exit)
-	select {
-	case m.url = <-url:
-	case <-m.exit:
-		t.Fatalf("modeldock up ended: %s", m.log.tail(20))
-	case <-time.After(scenario.Patience):
-		t.Fatalf("modeldock up is not ready: %s", m.log.tail(20))
-	}
-	data, err := os.ReadFile(filepath.Join(m.data(), "keys.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &m.keys); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
-func (m *machine) follow(out io.Reader, url chan<- string, cmd *exec.Cmd, exit chan struct{}) {
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		m.log.add(lines.Text())
-		if u, ok := strings.CutPrefix(lines.Text(), "ModelDock is ready: "); ok {
-			url <- u
-		}
-	}
-	_ = cmd.Wait()
-	close(exit)
-}
-
-// Crash implements scenario.Harness: kill -9 of this very process.
-func (m *machine) Crash(t testing.TB) {
-	t.Helper()
-	if err := m.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+// C028 (b) and (c) with the change made directly in SQL.
+func TestCapsChangedInSQLWakeWhoWaits(t *testing.T) {
+	t.Parallel()
+	m := onemachine.New(t)
+	db := openLedger(t, m)
+	a := scenario.As(t, m, "team-a")
+	a.Submit("one", 2, nil)
+	a.Ready("one")
+	a.Submit("two", 2, nil)
+	a.Until("two", "QuotaBlocked", func(r scenario.Record) bool { return r.Reason == "QuotaBlocked" })
+	if _, err := db.Exec(`UPDATE tenant_quota SET cap = 20 WHERE tenant = 'team-a'`); err != nil {
 		t.Fatal(err)
 	}
-	<-m.exit
+	a.Ready("two")
+	a.Submit("three", 6, nil)
+	a.Until("three", "PoolBlocked", func(r scenario.Record) bool { return r.Reason == "PoolBlocked" })
+	if _, err := db.Exec(`UPDATE gpu_pool SET cap = 10 WHERE pool = 'default'`); err != nil {
+		t.Fatal(err)
+	}
+	a.Ready("three")
+	scenario.VerifyClean(t, m)
 }
 
-// stop ends the platform the polite way and fails the test if it does not
-// exit 0 or leaves a process behind.
-func (m *machine) stop(t testing.TB) {
-	select {
-	case <-m.exit:
-	default:
-		_ = m.cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-m.exit:
-			if code := m.cmd.ProcessState.ExitCode(); code != 0 {
-				t.Errorf("modeldock up exited %d after SIGTERM", code)
+// C021: clients loop while a second process takes the write lock every 100 ms;
+// nobody ever sees a locked database.
+func TestSecondProcessOnTheLedgerFile(t *testing.T) {
+	t.Parallel()
+	m := onemachine.New(t)
+	db := openLedger(t, m)
+	ctx, stop := context.WithTimeout(context.Background(), 6*time.Second)
+	defer stop()
+	var locker, clients sync.WaitGroup
+	locker.Add(1)
+	go func() {
+		defer locker.Done()
+		for ctx.Err() == nil {
+			tx, err := db.Begin()
+			if err != nil {
+				t.Errorf("second process: %v", err)
+				return
 			}
-		case <-time.After(scenario.Patience):
-			t.Errorf("modeldock up does not stop; it is killed")
-			_ = m.cmd.Process.Kill()
-			<-m.exit
+			_, err = tx.Exec(`UPDATE gpu_pool SET cap = cap`)
+			time.Sleep(50 * time.Millisecond) // the lock is held that long
+			if end := tx.Commit(); err != nil || end != nil {
+				t.Errorf("second process: %v, %v", err, end)
+			}
+			time.Sleep(50 * time.Millisecond)
 		}
+	}()
+	var done atomic.Int64
+	for w := range 20 {
+		clients.Add(1)
+		go func() {
+			defer clients.Done()
+			c := scenario.As(t, m, []string{"team-a", "team-b"}[w%2])
+			for i := 0; ctx.Err() == nil; i++ {
+				id := fmt.Sprintf("w%d-%d", w, i)
+				for _, call := range [][2]string{{"POST", "/requests"}, {"GET", "/requests/" + id}, {"POST", "/requests/" + id + "/release"}} {
+					var body any
+					if call[1] == "/requests" {
+						body = map[string]any{"id": id, "cost": 1, "priority": 1, "model": map[string]any{"gpuMemoryMiB": 64}}
+					}
+					if ans := c.Do(call[0], call[1], body); ans.Status >= 300 {
+						t.Errorf("%s %s: status %d: %.200s", call[0], call[1], ans.Status, ans.Body)
+					}
+					done.Add(1)
+				}
+			}
+		}()
 	}
-	m.noProcesses(t)
+	clients.Wait()
+	locker.Wait()
+	t.Logf("%d calls under lock pressure", done.Load())
+	if done.Load() < 60 {
+		t.Errorf("only %d calls in 6 s", done.Load())
+	}
+	scenario.VerifyClean(t, m)
 }
 
-// noProcesses waits until nothing that belongs to this machine is left.
-func (m *machine) noProcesses(t testing.TB) {
-	t.Helper()
-	scenario.Eventually(t, "all processes of "+m.data()+" to be gone", func() bool {
-		return len(m.processes(t, "")) == 0
-	}, func() any { return m.processes(t, "") })
+// Story 3 on one machine: the process dies between create and acknowledge;
+// afterwards there is one object, one debit, and the model runs.
+func TestCreatedButNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"create", "ack"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			m := onemachine.New(t, "--manual")
+			a, admin := scenario.As(t, m, "team-a"), scenario.As(t, m, "admin")
+			a.Submit("lost", 1, nil)
+			if r := a.Get("lost"); r.State != "waiting" || r.Reason != "AwaitingAdmission" {
+				t.Errorf("under --manual a request that fits is %s, %s", r.State, r.Reason)
+			}
+			admin.Must(200, "POST", "/step", map[string]any{"what": "admit"})
+			crash(t, m, map[string]any{"what": "deliver", "crashBefore": point})
+			m.Start(t)
+			a, admin = scenario.As(t, m, "team-a"), scenario.As(t, m, "admin")
+			scenario.Eventually(t, "the row to be delivered", func() bool {
+				admin.Must(200, "POST", "/step", map[string]any{"what": "deliver"})
+				return a.Get("lost").Object.UID != ""
+			}, func() any { return a.Get("lost") })
+			r := a.Ready("lost")
+			if objects := objectFiles(t, m); len(objects) != 1 {
+				t.Errorf("%d objects exist, want 1: %v", len(objects), objects)
+			}
+			if n := m.Engines(t, "team-a", "lost"); n != 1 {
+				t.Errorf("%d engines run, want 1", n)
+			}
+			if j := a.Journal("lost"); len(j) != 1 || r.Held != 1 {
+				t.Errorf("journal %v, held %d", j, r.Held)
+			}
+			scenario.VerifyClean(t, m)
+		})
+	}
 }
 
-func (m *machine) API() string           { return m.url }
-func (m *machine) Gateway() string       { return m.url }
-func (m *machine) Key(who string) string { return m.keys[who] }
-
-// Engines implements scenario.Harness: living processes of a reservation.
-func (m *machine) Engines(t testing.TB, tenant, id string) int {
-	t.Helper()
-	name := objectName(tenant, id)
-	return len(m.processes(t, name))
+// C134 on one machine: everything is gone, the process dies before the
+// credit; after the restart there is exactly one.
+func TestDiesBeforeTheCredit(t *testing.T) {
+	t.Parallel()
+	m := onemachine.New(t, "--manual")
+	a, admin := scenario.As(t, m, "team-a"), scenario.As(t, m, "admin")
+	step := func(what string) {
+		t.Helper()
+		admin.Must(200, "POST", "/step", map[string]any{"what": what, "count": 10})
+	}
+	a.Submit("x", 2, nil)
+	step("admit")
+	step("deliver")
+	a.Ready("x")
+	a.Release("x")
+	if r := a.Get("x"); r.State != "reserved" || r.Reason != "Draining" {
+		t.Errorf("after the release was asked for: %s, %s", r.State, r.Reason)
+	}
+	step("deliver")
+	scenario.Eventually(t, "the engine to be gone", func() bool { return m.Engines(t, "team-a", "x") == 0 }, func() any { return m.Engines(t, "team-a", "x") })
+	if r := a.Get("x"); r.State != "reserved" || r.Held != 2 {
+		t.Errorf("credited by nobody: %+v", r)
+	}
+	crash(t, m, map[string]any{"what": "release", "crashBefore": "credit"})
+	m.Start(t)
+	a, admin = scenario.As(t, m, "team-a"), scenario.As(t, m, "admin")
+	step("release")
+	step("release")
+	if r := a.Get("x"); r.State != "released" || r.Held != 0 {
+		t.Errorf("after the restart: %+v", r)
+	}
+	if j := strings.Join(a.Journal("x"), ", "); j != "reserve 2, release -2" {
+		t.Errorf("journal: %s", j)
+	}
+	scenario.VerifyClean(t, m)
 }
 
-// processes lists pids other than `up` itself whose command line or
-// environment names this data directory and, if given, the object.
-func (m *machine) processes(t testing.TB, object string) []int {
+// crash steps into a crash point and waits until the process is gone.
+func crash(t *testing.T, m *onemachine.Machine, step map[string]any) {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
+	data, err := json.Marshal(step)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pids []int
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || (m.cmd.Process != nil && pid == m.cmd.Process.Pid) || zombie(pid) {
-			continue
-		}
-		cmdline, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		environ, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		all := append(append(cmdline, 0), environ...)
-		if bytes.Contains(all, []byte(m.data())) && bytes.Contains(all, []byte(object)) && !bytes.Contains(cmdline, []byte("\x00up\x00")) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-func zombie(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || bytes.Contains(stat, []byte(") Z "))
-}
-
-// get asks a path without a key.
-func (m *machine) get(t testing.TB, path string) *http.Response {
-	t.Helper()
-	resp, err := http.Get(m.url + path)
+	r, err := http.NewRequest("POST", m.API()+"/step", strings.NewReader(string(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
+	r.Header.Set("Authorization", "Bearer "+m.Key("admin"))
+	if resp, err := http.DefaultClient.Do(r); err == nil {
+		_ = resp.Body.Close()
+		t.Fatalf("the step %v was answered %s; it should have crashed", step, resp.Status)
+	}
+	m.AwaitExit(t, "after the crash point")
 }
 
-// logBuffer keeps what the process said.
-type logBuffer struct {
-	mu    sync.Mutex
-	lines []string
+func objectFiles(t *testing.T, m *onemachine.Machine) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(m.Data(), "objects", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
-func (b *logBuffer) add(line string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.lines = append(b.lines, line)
-}
-
-func (b *logBuffer) tail(n int) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Join(b.lines[max(0, len(b.lines)-n):], "\n")
+// A model that is killed from outside comes back under the same reservation
+// and UID; a killed supervisor takes its engine with it.
+func TestKilledModelComesBack(t *testing.T) {
+	t.Parallel()
+	m := onemachine.New(t)
+	a := scenario.As(t, m, "team-a")
+	a.Submit("phoenix", 1, nil)
+	before := a.Ready("phoenix")
+	for _, pid := range m.Processes(t, "") {
+		p, err := os.FindProcess(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Kill()
+	}
+	after := a.Until("phoenix", "restart", func(r scenario.Record) bool {
+		status, facts := a.Explain("phoenix").Step(t, "started")
+		return status == "ok" && facts["restarts"] != float64(0) && r.ReadyReplicas == 1
+	})
+	if after.Object.UID != before.Object.UID || len(a.Journal("phoenix")) != 1 {
+		t.Errorf("object %v became %v, journal %v", before.Object, after.Object, a.Journal("phoenix"))
+	}
+	a.MustChat("phoenix")
+	if n := m.Engines(t, "team-a", "phoenix"); n != 1 {
+		t.Errorf("%d engines run, want 1", n)
+	}
 }

@@ -44,6 +44,9 @@ func CapHolds(t *testing.T, h Harness) {
 	}
 	for _, id := range reserved {
 		a.Ready(id)
+		if n := h.Engines(t, "team-a", id); n != 1 {
+			t.Errorf("%s is ready and has %d processes, want 1", id, n)
+		}
 		if j := a.Journal(id); len(j) != 1 || j[0] != "reserve 1" {
 			t.Errorf("journal of %s: %v", id, j)
 		}

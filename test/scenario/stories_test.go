@@ -5,6 +5,7 @@ import (
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
+	"modeldock.io/test/onemachine"
 	"modeldock.io/test/scenario"
 )
 
@@ -37,7 +38,7 @@ func TestOneMachine(t *testing.T) {
 	for name, story := range stories() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			story(t, newMachine(t))
+			story(t, onemachine.New(t))
 		})
 	}
 }
@@ -49,7 +50,7 @@ func TestOneMachineWithJSONLedger(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := t.TempDir() + "/ledger.json"
-			stories()[name](t, newMachine(t, "--store", "json:"+file))
+			stories()[name](t, onemachine.New(t, "--store", "json:"+file))
 		})
 	}
 }

@@ -144,7 +144,15 @@ func (s *state) standing(d decision, before []decision) budget.Standing {
 			st.Ahead++
 		}
 	}
-	st.Message = fmt.Sprintf("tenant %s holds %d of %d slots, pool %s %d of %d; this request needs %d",
-		t.Name, t.Used, t.Cap, p.Name, p.Used, p.Cap, st.Need)
+	tenant := fmt.Sprintf("tenant %s holds %d of %d slots", t.Name, t.Used, t.Cap)
+	pool := fmt.Sprintf("pool %s holds %d of %d slots", p.Name, p.Used, p.Cap)
+	switch d.reason {
+	case budget.QuotaBlocked:
+		st.Message = fmt.Sprintf("%s; this request needs %d", tenant, st.Need)
+	case budget.PoolBlocked:
+		st.Message = fmt.Sprintf("%s; this request needs %d", pool, st.Need)
+	default:
+		st.Message = fmt.Sprintf("%s, %s; this request needs %d", tenant, pool, st.Need)
+	}
 	return st
 }
