@@ -221,6 +221,9 @@ func (t *Target) Close(ctx context.Context) error {
 		t.cancel()
 		t.loops.Wait()
 	}
+	if err == nil {
+		t.scratch.Prune()
+	}
 	return errors.Join(err, t.lock.Close())
 }
 

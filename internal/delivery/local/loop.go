@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -141,10 +142,26 @@ func (t *Target) removeObject(o *object, removed *[]delivery.Status) {
 		Ref: o.rec.ref(), Object: o.rec.object(), Ledger: o.rec.ledger(), Generation: o.rec.Generation,
 		LastFailure: o.lastFailure, CreatedAt: o.rec.CreatedAt, DeletingAt: o.rec.DeletingAt, ObservedAt: t.now(),
 	})
-	if err := t.scratch.Remove(o.rec.Name); err != nil {
+	if err := t.cleanAfter(o.rec); err != nil {
 		t.log.Warn("cannot remove an engine's directory", "object", o.rec.Name, "err", err)
 	}
 	t.pruneLogs()
+}
+
+// cleanAfter removes the engine's directory, and with the tenant's last object
+// the weights that were copied for it.
+func (t *Target) cleanAfter(gone record) error {
+	err := t.scratch.Remove(gone.Name)
+	tenant := gone.ref().Tenant
+	for _, o := range t.objects {
+		if o.rec.ref().Tenant == tenant {
+			return err
+		}
+	}
+	if uid, known := t.users.Known(tenant); known {
+		err = errors.Join(err, t.scratch.RemoveModels(uid))
+	}
+	return err
 }
 
 // untilNext is the time to the next planned restart, at most lookEvery.

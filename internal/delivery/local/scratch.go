@@ -82,6 +82,25 @@ func (s *scratch) Remove(object string) error {
 	return errors.Join(errs...)
 }
 
+// RemoveModels deletes the copies of weights that a tenant was handed.
+func (s *scratch) RemoveModels(uid int) error {
+	return os.RemoveAll(filepath.Join(s.root, "u"+strconv.Itoa(uid), "models"))
+}
+
+// Prune removes what is empty, so that a data directory without objects
+// leaves nothing behind.
+func (s *scratch) Prune() {
+	homes, err := filepath.Glob(filepath.Join(s.root, "u*"))
+	if err != nil {
+		return
+	}
+	for _, h := range homes {
+		_ = os.Remove(filepath.Join(h, "models")) // Remove leaves what is not empty
+		_ = os.Remove(h)
+	}
+	_ = os.Remove(s.root)
+}
+
 // ownDir makes a directory with this owner and mode, or checks that what is
 // there is one: the temporary directory is everybody's, and somebody could
 // have put something else in our place.

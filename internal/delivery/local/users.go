@@ -53,6 +53,14 @@ func openUsers(path string) (*users, error) {
 	return u, nil
 }
 
+// Known returns the tenant's uid, if it has one.
+func (u *users) Known(tenant string) (int, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	uid, known := u.uids[tenant]
+	return uid, known
+}
+
 // For returns the tenant's uid and makes one up the first time.
 func (u *users) For(tenant string) (int, error) {
 	u.mu.Lock()

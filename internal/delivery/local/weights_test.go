@@ -45,6 +45,17 @@ func TestWeightsAreHandedOver(t *testing.T) {
 	if again, err := b.target.weights(t.Context(), who, withSource(private)); err != nil || again != got {
 		t.Fatalf("copied again to %s (%v)", again, err)
 	}
+	d := desired("team-a", "demo")
+	obj := b.apply(d)
+	b.untilReady(d)
+	if _, err := b.target.users.For("team-a"); err != nil {
+		t.Fatal(err)
+	}
+	b.delete(d, obj)
+	b.untilGone(d)
+	eventually(t, func() bool { _, err := os.Stat(got); return os.IsNotExist(err) }, func() string {
+		return "the copy outlives the tenant's last model"
+	})
 	public := publicDir(t) + "/tiny.gguf"
 	write(t, public, "GGUF", 0o644)
 	if got, err := b.target.weights(t.Context(), who, withSource(public)); err != nil || got != public {
@@ -110,10 +121,15 @@ func TestScratchDoesNotTrustWhatIsThere(t *testing.T) {
 			t.Errorf("%s has mode %v, want %v (%v)", path, info.Mode(), want, err)
 		}
 	}
+	s.Prune() // what holds something stays
 	if err := s.Remove("object"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Fatalf("%s is still there (%v)", dir, err)
+	}
+	s.Prune()
+	if _, err := os.Stat(s.root); !os.IsNotExist(err) {
+		t.Fatalf("the empty %s is still there (%v)", s.root, err)
 	}
 }
