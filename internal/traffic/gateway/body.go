@@ -63,10 +63,11 @@ func (g *Gateway) readBody(x *exchange) (*body, error) {
 }
 
 // readAll reads src into buf, which it grows: at once where the length is
-// known, otherwise by doubling.
+// known and small, otherwise by doubling, so that an announced length alone
+// costs no memory.
 func readAll(buf []byte, src io.Reader, length, limit int64) ([]byte, error) {
 	const first = 1 << 10
-	want := max(length+1, first) // one more than the body: room to see its end
+	want := min(max(length+1, first), maxPooledBody) // one more than the body: room to see its end
 	if int64(cap(buf)) < want {
 		buf = make([]byte, 0, want)
 	}

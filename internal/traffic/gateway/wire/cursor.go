@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 )
 
 // maxDepth bounds the nesting that is followed; deeper documents are refused,
@@ -256,27 +257,21 @@ func hexValue(ch byte) rune {
 }
 
 // plainPrefix returns how many bytes precede the first quote, backslash or
-// control character. It tests eight bytes at a time: a byte b of v is below
-// 0x20 exactly if (b-0x20) borrows while its own top bit is clear, and equals
-// q exactly if (b^q)-1 borrows. A borrow can only add a false alarm above a
-// true one, so that the lowest alarm is exact. (The test is known from
-// S. Anderson, Bit Twiddling Hacks, "determine if a word has a byte less
-// than n".)
+// control character. It tests words of eight bytes, and long strings four
+// words at a time.
 func plainPrefix(b []byte) int {
-	const (
-		ones  = 0x0101010101010101
-		tops  = 0x8080808080808080
-		ctrl  = ones * 0x20
-		quote = ones * '"'
-		slash = ones * '\\'
-	)
 	i := 0
-	for len(b)-i >= 8 {
-		v := binary.LittleEndian.Uint64(b[i:])
-		q, s := v^quote, v^slash
-		alarm := ((v - ctrl) &^ v) | ((q - ones) &^ q) | ((s - ones) &^ s)
-		if alarm&tops != 0 {
+	for len(b)-i >= 32 {
+		w := b[i : i+32]
+		if alarm(binary.LittleEndian.Uint64(w))|alarm(binary.LittleEndian.Uint64(w[8:]))|
+			alarm(binary.LittleEndian.Uint64(w[16:]))|alarm(binary.LittleEndian.Uint64(w[24:])) != 0 {
 			break
+		}
+		i += 32
+	}
+	for len(b)-i >= 8 {
+		if a := alarm(binary.LittleEndian.Uint64(b[i:])); a != 0 {
+			return i + bits.TrailingZeros64(a)/8
 		}
 		i += 8
 	}
@@ -284,4 +279,20 @@ func plainPrefix(b []byte) int {
 		i++
 	}
 	return i
+}
+
+// alarm marks the bytes of v that a string may not contain as they are, by
+// their top bits. Flipping bit 1 puts the quote (0x22) right behind the control
+// characters, so that both are what is then below 0x21. A byte x is below n
+// exactly if (x-n) borrows while its own top bit is clear; a borrow can only
+// add a false mark above a true one, so that the lowest mark is exact. (The
+// test is known from S. Anderson, Bit Twiddling Hacks, "determine if a word
+// has a byte less than n".)
+func alarm(v uint64) uint64 {
+	const (
+		ones = 0x0101010101010101
+		tops = 0x8080808080808080
+	)
+	low, slash := v^(ones*2), v^(ones*'\\')
+	return (((low - ones*0x21) &^ low) | ((slash - ones) &^ slash)) & tops
 }
