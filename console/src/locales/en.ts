@@ -28,6 +28,7 @@ export const en = {
     close: 'Close',
     cancel: 'Cancel',
     retry: 'Try again',
+    refresh: 'Refresh',
     copy: 'Copy',
     copied: 'Copied',
     loading: 'Loading',
@@ -106,7 +107,7 @@ export const en = {
     failed: 'The request was not accepted',
     required: 'Needed.',
     wholeNumber: 'A whole number from {min} to {max}.',
-    accepted: 'Request {id} is {state}',
+    accepted: 'Request {id}: {state}',
     again: 'Request {id} was already there: {n} submits, counted once',
     engines: {
       simulated: 'Simulated',
@@ -162,7 +163,7 @@ export const en = {
     releaseTitle: 'Release {id}?',
     releaseWaiting: 'It waits and holds no slots. It will not be started.',
     releaseReserved:
-      'Model {model} is stopped. {slots} go back to {tenant} after its last process is gone.',
+      'Model {model} is stopped. After its last process is gone, {tenant} gets back {slots}.',
     releaseConfirm: 'Release request',
     releaseKeep: 'Keep it',
     released: 'Release of {id} was asked for',

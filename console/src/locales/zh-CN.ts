@@ -28,6 +28,7 @@ export const zhCN: Messages = {
     close: '关闭',
     cancel: '取消',
     retry: '重试',
+    refresh: '刷新',
     copy: '复制',
     copied: '已复制',
     loading: '正在加载',
@@ -79,7 +80,7 @@ export const zhCN: Messages = {
   },
   submit: {
     title: '新建请求',
-    lead: '先由预算决定；名额预留之前不会启动任何东西。',
+    lead: '名额预留之前，不会启动任何东西。',
     tenant: '租户',
     tenantHint: '由谁付账。',
     id: '请求编号',
@@ -105,7 +106,7 @@ export const zhCN: Messages = {
     failed: '请求未被接受',
     required: '必填。',
     wholeNumber: '须为 {min} 到 {max} 的整数。',
-    accepted: '请求 {id} {state}',
+    accepted: '请求 {id}：{state}',
     again: '请求 {id} 已存在：提交 {n} 次，只计一次',
     engines: {
       simulated: '模拟',

@@ -67,7 +67,7 @@ test('the story of a request: submit, submit again, change, block, release', asy
   await page.getByRole('button', { name: /^All 2$/ }).click();
   await row('demo-a').getByRole('link').click();
   await drawer.getByRole('button', { name: 'Release', exact: true }).click();
-  await page.getByText('2 slots go back to team-a').waitFor();
+  await page.getByText('team-a gets back 2 slots').waitFor();
   await page.getByRole('button', { name: 'Release request' }).click();
   await drawer.getByText('Released', { exact: true }).first().waitFor();
   await drawer.getByText('Credit').waitFor();

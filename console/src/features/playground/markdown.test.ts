@@ -74,8 +74,7 @@ test('the usual markdown', () => {
 describe('GrowingMarkdown', () => {
   const text =
     'Intro with **bold**.\n\n- one\n- two\n\n- three\n\n```go\nfunc main() {}\n\n// more\n```\n\nEnd &amp; done.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n';
-  const html = (blocks: Token[]) =>
-    mount(MarkdownView, { props: { blocks } }).html();
+  const html = (blocks: Token[]) => mount(MarkdownView, { props: { blocks } }).html();
 
   test.each([1, 2, 3, 7, 50])('is, in pieces of %i, the same as the whole at once', (size) => {
     const md = new GrowingMarkdown();

@@ -44,7 +44,7 @@ async function open() {
     await flushPromises();
   };
   const errorOf = (name: string) => {
-    const id = input(name).getAttribute('aria-describedby');
+    const id = input(name).getAttribute('aria-describedby')?.split(' ')[0];
     return input(name).getAttribute('aria-invalid') === 'true' && id
       ? document.getElementById(id)?.textContent
       : undefined;
