@@ -51,6 +51,6 @@ func traceTable(t openapi.Trace) table {
 	if t.Error != nil {
 		detail += ", " + *t.Error
 	}
-	out.add(string(t.Outcome), "", detail)
+	out.add(first(text(t.Outcome), "streaming"), "", detail)
 	return out
 }

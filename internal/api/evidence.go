@@ -66,7 +66,7 @@ func traceWire(i traffic.Inference) openapi.Trace {
 		RequestId: i.RequestID, ClientRequestId: some(i.ClientRequestID), Tenant: i.Tenant, Owner: some(i.Owner),
 		Model: i.Model, Version: some(i.Version), Reservation: some(i.ReservationID), EndpointUid: some(i.EndpointUID),
 		ObjectUid: some(i.ObjectUID), Path: i.Path, Stream: i.Stream, Status: i.Status,
-		Outcome: openapi.TraceOutcome(i.Outcome), Error: some(i.Error), ReceivedAt: wire(i.ReceivedAt),
+		Outcome: some(openapi.TraceOutcome(i.Outcome)), Error: some(i.Error), ReceivedAt: wire(i.ReceivedAt),
 		QueuedSeconds: some(i.QueuedFor.Seconds()), SentAt: wiretime.Pointer(i.SentAt),
 		FirstByteAt: wiretime.Pointer(i.FirstByteAt), FirstContentAt: wiretime.Pointer(i.FirstContentAt),
 		LastByteAt: wiretime.Pointer(i.LastByteAt), DoneAt: wiretime.Pointer(i.DoneAt),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +21,12 @@ type directory struct {
 	target  delivery.Target
 	clock   func() time.Time
 	log     *slog.Logger
+	changed func() // told after every new snapshot
 	current atomic.Pointer[traffic.Snapshot]
-	version uint64
+
+	asked      sync.Mutex // callers that want a newer one, in turn
+	refreshing sync.Mutex // guards version and the order of snapshots
+	version    uint64
 }
 
 // snapshot returns the latest one; never nil.
@@ -49,7 +54,39 @@ func (d *directory) run(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
+// Bounds of the snapshot.
+const (
+	// maxPending waiting requests are known to the gateway; callers of later
+	// ones get 404 until they are admitted.
+	maxPending = 1000
+	// pendingGrace is how long callers of a waiting model wait with it before
+	// they are told that its budget is the reason.
+	pendingGrace = 2 * time.Second
+	// refreshPause keeps callers of unknown models from costing more than 20
+	// refreshes a second.
+	refreshPause = 50 * time.Millisecond
+)
+
+// refreshSince returns once the snapshot was taken at since or later; callers
+// that ask together share one refresh.
+func (d *directory) refreshSince(ctx context.Context, since time.Time) error {
+	d.asked.Lock()
+	defer d.asked.Unlock()
+	last := d.snapshot().At
+	if !last.Before(since) {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(refreshPause - d.clock().Sub(last)):
+	}
+	return d.refresh(ctx)
+}
+
 func (d *directory) refresh(ctx context.Context) error {
+	d.refreshing.Lock()
+	defer d.refreshing.Unlock()
 	now := d.clock()
 	s := &traffic.Snapshot{At: now, Keys: map[string]traffic.Key{}, Grants: map[traffic.GrantKey]struct{}{}, Owned: map[string]map[string]struct{}{}}
 	if err := d.readAccess(ctx, s, now); err != nil {
@@ -62,9 +99,19 @@ func (d *directory) refresh(ctx context.Context) error {
 	for _, r := range live {
 		s.Models = append(s.Models, d.model(ctx, r))
 	}
+	waiting, err := d.ledger.List(ctx, budget.Filter{State: budget.Waiting, Limit: maxPending})
+	if err != nil {
+		return fmt.Errorf("list the waiting requests: %w", err)
+	}
+	for _, r := range waiting {
+		s.Models = append(s.Models, d.pending(r, now))
+	}
 	d.version++
 	s.Version = d.version
 	d.current.Store(s)
+	if d.changed != nil {
+		d.changed()
+	}
 	return nil
 }
 
@@ -99,14 +146,29 @@ func (d *directory) readAccess(ctx context.Context, s *traffic.Snapshot, now tim
 	return nil
 }
 
-func (d *directory) model(ctx context.Context, r budget.Reservation) traffic.Model {
-	m := traffic.Model{
+// pending is a model whose budget is not granted yet: a caller that comes right
+// after the submit waits with it, a later one is told the reason.
+func (d *directory) pending(r budget.Reservation, now time.Time) traffic.Model {
+	m := served(r)
+	m.Pending = true
+	if now.Sub(r.CreatedAt) > pendingGrace {
+		m.Failure = "its request waits for budget"
+	}
+	return m
+}
+
+func served(r budget.Reservation) traffic.Model {
+	return traffic.Model{
 		Owner: r.Tenant, Name: r.Model.Name, Version: r.Model.Version, RequestID: r.ID,
 		Weight: r.Model.Traffic.Weight, CreatedAt: r.CreatedAt,
 		WaitTimeout: time.Duration(r.Model.ColdStart.TimeoutSeconds) * time.Second, MaxWaiting: r.Model.ColdStart.MaxWaiting,
 		Simulated:    r.Model.Engine == modelspec.EngineSimulated,
 		ReleaseAsked: !r.ReleaseRequestedAt.IsZero(),
 	}
+}
+
+func (d *directory) model(ctx context.Context, r budget.Reservation) traffic.Model {
+	m := served(r)
 	if b, err := d.ledger.Binding(ctx, r.Ref); err == nil {
 		m.ObjectUID = b.UID
 	}

@@ -11,13 +11,13 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/console"
 	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/gateway"
 )
 
 // serve starts the loops and the listener and, when ctx ends, stops them in
@@ -29,10 +29,8 @@ func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writ
 		return errors.Join(fmt.Errorf("start the local target: %w", err), p.ledger.Close())
 	}
 	p.startLoops(work)
-	server := &http.Server{
-		Handler: p.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(logWriter{p.log}, "", 0),
-	}
+	server := gateway.NewServer(p.handler())
+	server.ErrorLog = log.New(logWriter{p.log}, "", 0)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	p.health.ready(true)

@@ -198,12 +198,13 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 		return fmt.Errorf("build the evidence recorder: %w", err)
 	}
 	p.gateway, err = gateway.New(gateway.Config{
-		Snapshot: p.directory.snapshot, Table: p.table, Recorder: p.recorder, Clock: p.clock, Logger: p.log,
+		Snapshot: p.directory.snapshot, Refresh: p.directory.refreshSince, Table: p.table, Recorder: p.recorder, Clock: p.clock, Logger: p.log,
 		Principal: p.consolePrincipal, Registerer: p.registry,
 	})
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)
 	}
+	p.directory.changed = p.gateway.SnapshotChanged
 	return nil
 }
 

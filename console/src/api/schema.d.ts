@@ -830,8 +830,11 @@ export interface components {
             path: string;
             stream: boolean;
             status: number;
-            /** @enum {string} */
-            outcome: "completed" | "client_cancelled" | "upstream_cut" | "upstream_error" | "rejected_limit" | "rejected_full" | "expired_waiting" | "not_found" | "forbidden";
+            /**
+             * @description Absent while the answer still streams
+             * @enum {string}
+             */
+            outcome?: "completed" | "client_cancelled" | "upstream_cut" | "upstream_error" | "rejected_limit" | "rejected_full" | "expired_waiting" | "not_found" | "forbidden";
             error?: string;
             receivedAt: components["schemas"]["Time"];
             /** Format: double */

@@ -921,14 +921,16 @@ type Trace struct {
 	FirstContentAt *Time `json:"firstContentAt,omitempty"`
 
 	// LastByteAt RFC 3339 in UTC with six digits of the second's fraction
-	LastByteAt    *Time        `json:"lastByteAt,omitempty"`
-	Model         string       `json:"model"`
-	ObjectUid     *string      `json:"objectUid,omitempty"`
-	Outcome       TraceOutcome `json:"outcome"`
-	Owner         *string      `json:"owner,omitempty"`
-	Path          string       `json:"path"`
-	PromptTokens  *int64       `json:"promptTokens,omitempty"`
-	QueuedSeconds *float64     `json:"queuedSeconds,omitempty"`
+	LastByteAt *Time   `json:"lastByteAt,omitempty"`
+	Model      string  `json:"model"`
+	ObjectUid  *string `json:"objectUid,omitempty"`
+
+	// Outcome Absent while the answer still streams
+	Outcome       *TraceOutcome `json:"outcome,omitempty"`
+	Owner         *string       `json:"owner,omitempty"`
+	Path          string        `json:"path"`
+	PromptTokens  *int64        `json:"promptTokens,omitempty"`
+	QueuedSeconds *float64      `json:"queuedSeconds,omitempty"`
 
 	// ReceivedAt RFC 3339 in UTC with six digits of the second's fraction
 	ReceivedAt  Time    `json:"receivedAt"`
@@ -943,7 +945,7 @@ type Trace struct {
 	Version *string `json:"version,omitempty"`
 }
 
-// TraceOutcome defines model for Trace.Outcome.
+// TraceOutcome Absent while the answer still streams
 type TraceOutcome string
 
 // TrafficShare defines model for TrafficShare.

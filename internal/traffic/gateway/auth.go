@@ -28,6 +28,25 @@ func (g *Gateway) known() (*index, error) {
 	return i, nil
 }
 
+// decide runs f on the latest snapshot and, where that refuses, once more on
+// one that is newer than the request.
+func (g *Gateway) decide(x *exchange, f func(view *index) error) error {
+	view, err := g.known()
+	if err != nil {
+		return err
+	}
+	if err = f(view); err == nil || g.cfg.Refresh == nil || !view.snapshot.At.Before(x.rec.ReceivedAt) {
+		return err
+	}
+	if stale := g.cfg.Refresh(x.r.Context(), x.rec.ReceivedAt); stale != nil {
+		return err // the refusal by what is known stands
+	}
+	if view, err = g.known(); err != nil {
+		return err
+	}
+	return f(view)
+}
+
 // keyPrefix begins every key of this product.
 const keyPrefix = "mdk_"
 

@@ -5,6 +5,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -29,6 +30,10 @@ type Config struct {
 	// Snapshot returns the last known good snapshot without blocking; nil
 	// means that none has arrived yet.
 	Snapshot func() *traffic.Snapshot
+	// Refresh, if given, is asked before a caller is refused: it makes
+	// Snapshot return one taken at since or later, or fails. What was created
+	// a moment ago is then never unknown. It bounds its own rate.
+	Refresh  func(ctx context.Context, since time.Time) error
 	Table    *route.Table
 	Recorder traffic.Recorder
 	Clock    func() time.Time // default time.Now

@@ -66,19 +66,24 @@ func (i *index) current(m *traffic.Model) *traffic.Model {
 // visible lists the names that a key may call, in order.
 func (i *index) visible(key *traffic.Key) []ownedName {
 	var names []ownedName
+	add := func(n ownedName) {
+		if slices.ContainsFunc(i.live[n], func(m *traffic.Model) bool { return !m.Pending }) {
+			names = append(names, n)
+		}
+	}
 	if key.Admin {
 		for n := range i.live {
-			names = append(names, n)
+			add(n)
 		}
 	} else if key.Tenant != "" {
 		for n := range i.live {
 			if n.owner == key.Tenant {
-				names = append(names, n)
+				add(n)
 			}
 		}
 		for _, n := range i.grantees[key.Tenant] {
-			if n.owner != key.Tenant && i.live[n] != nil {
-				names = append(names, n)
+			if n.owner != key.Tenant {
+				add(n)
 			}
 		}
 	}

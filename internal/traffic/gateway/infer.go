@@ -1,17 +1,18 @@
 package gateway
 
 import (
+	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway/wire"
 )
 
 // infer is the way of one request for a model, from the key to the last byte.
 func (g *Gateway) infer(x *exchange, op operation) error {
 	// 1. Who calls, by the credential alone.
-	view, err := g.known()
-	if err != nil {
+	var key *traffic.Key
+	err := g.decide(x, func(view *index) (err error) {
+		key, err = g.authenticate(view, x.r)
 		return err
-	}
-	key, err := g.authenticate(view, x.r)
+	})
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,11 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 	x.rec.Stream = asked.Stream
 
 	// 3. Which model the caller means and may use, and which of its versions.
-	versions, err := view.resolve(key, parseName(asked.Model))
+	var versions []*traffic.Model
+	err = g.decide(x, func(view *index) (err error) {
+		versions, err = view.resolve(key, parseName(asked.Model))
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,9 @@
-//go:build engine
+//go:build engines
 
-// Package engine serves a real model on a real engine, end to end. It is
+// Package engines serves a real model on a real engine, end to end. It is
 // opt-in: MODELDOCK_TEST_GGUF names a small GGUF file, and ollama or
 // llama-server is on PATH.
-package engine
+package engines
 
 import (
 	"os"
