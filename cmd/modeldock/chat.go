@@ -25,17 +25,14 @@ func (c *cli) chatCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			prompt := ""
 			if len(args) == 2 {
-				prompt = args[1]
-			} else {
-				data, err := io.ReadAll(io.LimitReader(c.in, 1<<20))
-				if err != nil {
-					return failed(fmt.Errorf("read the prompt: %w", err))
-				}
-				prompt = strings.TrimSpace(string(data))
+				return c.chat(cmd.Context(), conn, args[0], args[1], maxTokens)
 			}
-			return c.chat(cmd.Context(), conn, args[0], prompt, maxTokens)
+			prompt, err := io.ReadAll(io.LimitReader(c.in, 1<<20))
+			if err != nil {
+				return failed(fmt.Errorf("read the prompt: %w", err))
+			}
+			return c.chat(cmd.Context(), conn, args[0], strings.TrimSpace(string(prompt)), maxTokens)
 		},
 	}
 	cmd.Flags().IntVar(&maxTokens, "max-tokens", 0, "stop after so many tokens")

@@ -123,7 +123,7 @@ func subjectOf(c *gin.Context) string {
 func (s *Server) recoverPanics(c *gin.Context) {
 	defer func() {
 		if r := recover(); r != nil {
-			if r == http.ErrAbortHandler {
+			if err, ok := r.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(r)
 			}
 			s.log.Error("panic in a handler", "path", c.FullPath(), "panic", r, slog.Any("stack", stack()))

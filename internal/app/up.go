@@ -91,7 +91,7 @@ func Up(ctx context.Context, opts UpOptions, out io.Writer, started func(Running
 	}
 	p.started = p.clock()
 	p.health = newHealth(p.clock)
-	listener, err := net.Listen("tcp", opts.Listen)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another --listen", opts.Listen, err)
 	}

@@ -62,11 +62,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == strings.TrimSuffix(Prefix, "/") {
-		target := Prefix
-		if r.URL.RawQuery != "" {
-			target += "?" + r.URL.RawQuery
-		}
-		http.Redirect(w, r, target, http.StatusPermanentRedirect)
+		http.Redirect(w, r, Prefix, http.StatusPermanentRedirect)
 		return
 	}
 	name := strings.TrimPrefix(path.Clean(r.URL.Path), strings.TrimSuffix(Prefix, "/"))

@@ -98,7 +98,7 @@ func TestOnlyReading(t *testing.T) {
 		}
 	}
 	r := ask("HEAD", "/console/")
-	if got := body(t, r); r.StatusCode != 200 || got != "" || r.Header.Get("Content-Length") == "" {
+	if got := body(t, r); r.StatusCode != http.StatusOK || got != "" || r.Header.Get("Content-Length") == "" {
 		t.Errorf("HEAD = %d, %d bytes, Content-Length %q; want 200, none, a length", r.StatusCode, len(got), r.Header.Get("Content-Length"))
 	}
 }
@@ -149,7 +149,7 @@ func TestCaching(t *testing.T) {
 				t.Errorf("If-None-Match %s = %d with %d bytes, want 304 with none", known, again.StatusCode, len(got))
 			}
 		}
-		if other := ask("GET", "/console/", "If-None-Match", `"other"`); other.StatusCode != 200 {
+		if other := ask("GET", "/console/", "If-None-Match", `"other"`); other.StatusCode != http.StatusOK {
 			t.Errorf("an unknown tag = %d, want 200", other.StatusCode)
 		}
 	}
@@ -211,7 +211,7 @@ func TestABinaryWithoutABuildSaysHowToMakeOne(t *testing.T) {
 		"no folder": nil, "only the placeholder": {".gitkeep": {}},
 	} {
 		w := httptest.NewRecorder()
-		newHandler(files).ServeHTTP(w, httptest.NewRequest("GET", "/console/requests", nil))
+		newHandler(files).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/console/requests", nil))
 		if got := w.Body.String(); w.Code != http.StatusServiceUnavailable || !strings.Contains(got, "npm run build") {
 			t.Errorf("%s: %d %.60q, want 503 with the commands", name, w.Code, got)
 		}
@@ -225,7 +225,7 @@ func TestABinaryWithoutABuildSaysHowToMakeOne(t *testing.T) {
 func TestTheEmbeddedFilesServe(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
-	Handler().ServeHTTP(w, httptest.NewRequest("GET", "/console/", nil))
+	Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/console/", nil))
 	if w.Code != http.StatusOK && w.Code != http.StatusServiceUnavailable {
 		t.Errorf("GET /console/ = %d %.80q, want the page, or the words how to build it", w.Code, w.Body.String())
 	}

@@ -189,7 +189,7 @@ func crash(t *testing.T, m *onemachine.Machine, step map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequest("POST", m.API()+"/step", strings.NewReader(string(data)))
+	r, err := http.NewRequest(http.MethodPost, m.API()+"/step", strings.NewReader(string(data)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery"
 	"modeldock.io/test/onemachine"
 	"modeldock.io/test/scenario"
 )
@@ -85,6 +87,10 @@ func settle(t *testing.T, m *onemachine.Machine) int {
 		}
 	}
 	return len(rows)
+}
+
+func objectName(tenant, id string) string {
+	return delivery.ObjectName(budget.Ref{Tenant: tenant, ID: id})
 }
 
 func strangers(t *testing.T, m *onemachine.Machine, owned map[int]bool) []int {

@@ -3,15 +3,9 @@ package scenario_test
 import (
 	"testing"
 
-	"modeldock.io/internal/budget"
-	"modeldock.io/internal/delivery"
 	"modeldock.io/test/onemachine"
 	"modeldock.io/test/scenario"
 )
-
-func objectName(tenant, id string) string {
-	return delivery.ObjectName(budget.Ref{Tenant: tenant, ID: id})
-}
 
 // stories run on every harness, each on a platform of its own.
 func stories() map[string]func(*testing.T, scenario.Harness) {
