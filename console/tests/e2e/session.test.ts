@@ -73,3 +73,20 @@ test('a session that the server ends leads to signing in again, and says so', as
   await page.getByText('Your session has ended').waitFor();
   await close();
 });
+
+test('language and theme are switched in place and survive a reload', async () => {
+  const { page, context, close } = await watch(browser, dock.url);
+  await signIn(page, dock.url, dock.keys['team-a']);
+  await page.getByRole('button', { name: '中文' }).click();
+  await page.getByRole('heading', { name: '请求' }).waitFor();
+  await page.getByRole('button', { name: '切换到深色主题' }).click();
+  expect(await page.locator('html').getAttribute('data-theme')).toBe('dark');
+  // In a context without this suite's presets: only what the clicks have stored.
+  const other = await browser.newContext({ storageState: await context.storageState() });
+  const again = await other.newPage();
+  await again.goto(`${dock.url}/console/`);
+  await again.getByRole('heading', { name: '请求' }).waitFor();
+  expect(await again.locator('html').getAttribute('data-theme')).toBe('dark');
+  await other.close();
+  await close();
+});
