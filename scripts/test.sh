@@ -68,7 +68,6 @@ finish() {
 }
 
 need_go
-go build ./test/tally || die "the tests do not build"
 go build -o "$work/bin/" ./test/tally ./cmd/modeldock || die "modeldock does not build"
 tally="$work/bin/tally"
 export MODELDOCK_BIN="$work/bin/modeldock"

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 )
 
 type event struct {
@@ -83,6 +84,9 @@ func (t *tally) end(e event, key string) {
 		}
 	}
 	if e.Test == "" {
+		if e.Action == "fail" {
+			t.unfinished(e.Package)
+		}
 		if e.Action == "pass" {
 			fmt.Printf("ok   %s %.1fs\n", e.Package, e.Elapsed)
 		}
@@ -95,6 +99,21 @@ func (t *tally) end(e event, key string) {
 		t.failed++
 	case "skip":
 		t.skipped++
+	}
+}
+
+// unfinished shows what tests had said that were still running when their
+// package failed: after a crash or a time-out the reason stands there.
+func (t *tally) unfinished(pkg string) {
+	for key, lines := range t.output {
+		if !strings.HasPrefix(key, pkg+" ") || key == pkg+" " {
+			continue
+		}
+		fmt.Printf("--- unfinished %s\n", key)
+		for _, line := range lines {
+			fmt.Print(line)
+		}
+		delete(t.output, key)
 	}
 }
 
