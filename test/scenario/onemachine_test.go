@@ -240,3 +240,43 @@ func TestKilledModelComesBack(t *testing.T) {
 		t.Errorf("%d engines run, want 1", n)
 	}
 }
+
+// C137 on one machine: the object is a record, and a record that vanishes by
+// hand is written back under the same identity, while ModelDock runs and when
+// it was stopped. Nothing is credited, nothing runs twice.
+func TestObjectsThatVanishByHandComeBack(t *testing.T) {
+	t.Parallel()
+	m := onemachine.New(t)
+	a := scenario.As(t, m, "team-a")
+	a.Submit("kept", 2, nil)
+	before := a.Ready("kept")
+	vanish := func() {
+		t.Helper()
+		for _, file := range objectFiles(t, m) {
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	isBack := func(when string) {
+		t.Helper()
+		scenario.Eventually(t, "the object to be back "+when, func() bool { return len(objectFiles(t, m)) == 1 }, func() any { return objectFiles(t, m) })
+		after := scenario.As(t, m, "team-a").Ready("kept")
+		if after.Object.UID != before.Object.UID || after.Held != 2 {
+			t.Errorf("%s: object %+v became %+v, held %d", when, before.Object, after.Object, after.Held)
+		}
+		if n := m.Engines(t, "team-a", "kept"); n != 1 {
+			t.Errorf("%s: %d engines run, want 1", when, n)
+		}
+		scenario.VerifyClean(t, m)
+	}
+	vanish()
+	isBack("while it runs")
+	m.Crash(t)
+	vanish()
+	m.Start(t)
+	isBack("after a restart")
+	if j := scenario.As(t, m, "team-a").Journal("kept"); len(j) != 1 {
+		t.Errorf("journal: %v", j)
+	}
+}
