@@ -90,6 +90,9 @@ func conclude(doc *Document, f Facts) {
 	doc.Reason = step.Reason
 	doc.Message = f.message(*step)
 	doc.NextAction = nextAction(step.Reason)
+	if step.Reason == ReasonNotCalled && f.Reservation.State.Final() {
+		doc.NextAction = nextAction(ReasonReleasedBeforeReady) // it cannot be called any more
+	}
 }
 
 func firstWith(steps []Step, status StepStatus) *Step {
@@ -120,7 +123,7 @@ func (f Facts) answers() Answers {
 	switch {
 	case f.First != nil:
 		a.FirstChunkDelivered = yes()
-	case f.lostChunk() || f.Reservation.State == budget.Expired:
+	case f.lostChunk() || f.Reservation.State.Final():
 		a.FirstChunkDelivered = no()
 	}
 	return a
@@ -149,10 +152,20 @@ func (f Facts) failure() *delivery.Failure {
 }
 
 // lostChunk reports whether the newest call reached an endpoint and its
-// answer was lost there.
+// answer was lost: by the engine, or because the caller left. A caller who
+// left the waiting room says nothing about the model.
 func (f Facts) lostChunk() bool {
-	return f.First == nil && f.LastCall != nil &&
-		(f.LastCall.Outcome == traffic.UpstreamCut || f.LastCall.Outcome == traffic.UpstreamError)
+	if f.First != nil || f.LastCall == nil {
+		return false
+	}
+	switch f.LastCall.Outcome {
+	case traffic.UpstreamCut, traffic.UpstreamError:
+		return true
+	case traffic.ClientCancelled:
+		return !f.LastCall.SentAt.IsZero()
+	default:
+		return false
+	}
 }
 
 func yes() *bool          { return answer(true) }

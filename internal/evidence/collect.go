@@ -39,13 +39,29 @@ type Collector struct {
 // Explain reads the facts and judges them. Errors: budget.ErrNotFound for an
 // id that is not this tenant's; a part of the world that cannot be read makes
 // its steps unknown and is no error.
+//
+// The facts are read one after another. Where the reservation moved on in the
+// meantime they are read again: half of one moment and half of another would
+// tell of a lost object or of a credit too many.
 func (c Collector) Explain(ctx context.Context, ref budget.Ref) (Document, error) {
 	f, err := c.facts(ctx, ref)
+	for reads := 1; err == nil && reads < maxReads; reads++ {
+		var now budget.Reservation
+		if now, err = c.Ledger.Get(ctx, ref); err == nil && now.Revision == f.Reservation.Revision {
+			break
+		}
+		if err == nil {
+			f, err = c.facts(ctx, ref)
+		}
+	}
 	if err != nil {
 		return Document{}, err
 	}
 	return Build(f), nil
 }
+
+// maxReads bounds the reading again; a reservation has three transitions.
+const maxReads = 4
 
 func (c Collector) facts(ctx context.Context, ref budget.Ref) (f Facts, err error) {
 	f.Now = c.Clock()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery"
 )
 
 // Reasons of steps that no account names itself.
@@ -50,6 +51,11 @@ func (f Facts) reserved() Step {
 			s.Facts["slots"], s.Facts["revision"] = e.Slots, e.Revision
 		}
 	}
+	if credits := f.count(budget.OpRelease); credits > 0 && r.ReleaseRequestedAt.IsZero() {
+		s.Status, s.Reason = Broken, ReasonJournalMismatch
+		s.Expected, s.Found = "no credit before a release is asked for", fmt.Sprintf("%d credits", credits)
+		return s
+	}
 	if debits != 1 {
 		s.Status, s.Reason = Broken, ReasonJournalMismatch
 		s.Expected, s.Found = "1 debit in the journal", fmt.Sprintf("%d debits", debits)
@@ -84,10 +90,12 @@ func (f Facts) waiting(s Step) Step {
 
 func (f Facts) deleting() Step {
 	s := Step{Name: StepDeleting, Source: "ledger:outbox", Status: Pending, Reason: ReasonStopping, At: f.Reservation.ReleaseRequestedAt}
+	intended := false
 	for _, in := range f.Intents {
 		if in.Op != budget.Delete {
 			continue
 		}
+		intended = true
 		s.Facts = map[string]any{"attempts": in.Attempts}
 		if !in.DeliveredAt.IsZero() {
 			s.Status, s.Reason = OK, ""
@@ -95,26 +103,30 @@ func (f Facts) deleting() Step {
 			s.Facts["lastError"] = in.LastError
 		}
 	}
-	if f.Reservation.State == budget.Released {
+	// A forced credit does not wait for the deletion, so that only a row that
+	// is not kept any more is taken as done.
+	if !intended && f.Reservation.State == budget.Released {
 		s.Status, s.Reason = OK, ""
 	}
 	return s
 }
 
+// gone is judged by what was seen, not by the credit: a forced one comes
+// while replicas may still run.
 func (f Facts) gone() Step {
 	s := Step{Name: StepGone, Source: "target:object", Status: Pending, Reason: ReasonStopping}
 	switch {
 	case f.Binding != nil && !f.Binding.GoneAt.IsZero():
 		s.Status, s.Reason, s.At = OK, "", f.Binding.GoneAt
-	case f.Reservation.State == budget.Released:
-		s.Status, s.Reason, s.At = OK, "", f.Reservation.ReleasedAt
 	case f.StatusErr != nil:
-		s.Status, s.Reason = Unknown, ReasonUnreadable
+		s.Status, s.Reason, s.Found = Unknown, ReasonUnreadable, f.StatusErr.Error()
 	case f.Status != nil && f.Status.Exists:
 		s.Facts = map[string]any{"replicasLeft": len(f.Status.Replicas)}
-		if f.Status.Reason == "ReleaseBlocked" {
-			s.Status, s.Reason, s.Found = Broken, "ReleaseBlocked", f.Status.Message
+		if f.Status.Reason == delivery.ReleaseBlocked {
+			s.Status, s.Reason, s.Found = Broken, string(delivery.ReleaseBlocked), f.Status.Message
 		}
+	case f.Reservation.State == budget.Released:
+		s.Status, s.Reason, s.At = OK, "", f.Reservation.ReleasedAt
 	}
 	return s
 }

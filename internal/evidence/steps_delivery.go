@@ -40,8 +40,12 @@ func (f Facts) delivered() Step {
 		return s
 	}
 	s.Reason = string(delivery.Undelivered)
-	if f.ended() {
+	if f.ended() { // nothing is delivered any more
 		s.Reason = ReasonReleasedBeforeReady
+		if f.Reservation.State.Final() {
+			s.Status = Broken
+		}
+		return s
 	}
 	if last.LastError != "" {
 		s.Found = last.LastError
@@ -66,7 +70,7 @@ func (f Facts) world(name, source string) (*delivery.Status, Step) {
 		return nil, s
 	case f.ended() && (f.Status == nil || !f.Status.Exists || f.Status.Ready == 0):
 		if f.everReady() {
-			s.Status, s.Reason, s.At = OK, "", f.Binding.FirstReadyAt
+			s.Status, s.Reason, s.At, s.Source = OK, "", f.Binding.FirstReadyAt, "ledger:binding"
 		} else {
 			s.Reason = ReasonReleasedBeforeReady
 		}
@@ -105,6 +109,7 @@ func (f Facts) placed() Step {
 	if st == nil {
 		return s
 	}
+	var last time.Time
 	for _, r := range st.Replicas {
 		if len(r.Cards) == 0 {
 			if r.Reason == delivery.NoFragmentFits {
@@ -113,13 +118,13 @@ func (f Facts) placed() Step {
 			}
 			return s
 		}
-		s.At = later(s.At, r.PlacedAt)
+		last = later(last, r.PlacedAt)
 	}
 	if len(st.Replicas) == 0 {
 		return s
 	}
 	r := st.Replicas[0]
-	s.Status, s.Reason = OK, ""
+	s.Status, s.Reason, s.At = OK, "", last
 	s.Facts = map[string]any{"node": r.Node, "replicaUid": r.UID, "card": r.Cards[0].UUID, "mib": r.Cards[0].MiB, "freeMiBAtDecision": r.Cards[0].FreeMiB}
 	return s
 }
@@ -129,15 +134,17 @@ func (f Facts) device() Step {
 	if st == nil {
 		return s
 	}
+	var last time.Time
+	var seen map[string]any
 	for _, r := range st.Replicas {
 		if len(r.Cards) == 0 || r.StartedAt.IsZero() {
 			return s
 		}
-		s.At = later(s.At, r.StartedAt)
-		s.Facts = map[string]any{"card": r.Cards[0].UUID, "cardModel": r.Cards[0].Model, "simulated": r.Cards[0].Simulated, "isolation": "none"}
+		last = later(last, r.StartedAt)
+		seen = map[string]any{"card": r.Cards[0].UUID, "cardModel": r.Cards[0].Model, "simulated": r.Cards[0].Simulated, "isolation": "none"}
 	}
 	if len(st.Replicas) > 0 {
-		s.Status, s.Reason = OK, ""
+		s.Status, s.Reason, s.At, s.Facts = OK, "", last, seen
 	}
 	return s
 }

@@ -20,6 +20,8 @@ func (f Facts) message(s Step) string {
 		return fmt.Sprintf("%s: %s", subject, s.Found)
 	case f.Status != nil && f.Status.Message != "" && s.Account == Delivery:
 		return f.Status.Message
+	case s.Reason == ReasonNotCalled && f.Reservation.State.Final():
+		return fmt.Sprintf("model %s@%s ended without having been called", f.Reservation.Model.Name, f.Reservation.Model.Version)
 	case s.Reason == ReasonNotCalled:
 		return fmt.Sprintf("model %s@%s has not been called yet", f.Reservation.Model.Name, f.Reservation.Model.Version)
 	default:
