@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -48,7 +50,7 @@ func (s handlers) CreateKey(c *gin.Context) {
 	}
 	text, key := budget.MintKey(budget.Role(in.Role), value(in.Tenant, ""), s.Clock(), time.Duration(value(in.ExpiresInSeconds, 0))*time.Second)
 	err = s.Ledger.CreateKey(c, key)
-	s.audit(c, "", err)
+	s.audit(c, "", err, strings.Join([]string{key.ID, string(key.Role), key.Tenant}, " "))
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -108,14 +110,13 @@ func (s handlers) PutGrant(c *gin.Context, owner, model, grantee string) {
 	if !s.ownerOrAdmin(c, owner) {
 		return
 	}
-	for field, name := range map[string]string{"owner": owner, "model": model, "grantee": grantee} {
-		if err := modelspec.CheckName(field, name); err != nil {
-			s.fail(c, err)
-			return
-		}
+	err := cmp.Or(modelspec.CheckName("owner", owner), modelspec.CheckName("model", model), modelspec.CheckName("grantee", grantee))
+	if err != nil {
+		s.fail(c, err)
+		return
 	}
 	g := budget.Grant{Owner: owner, Model: model, Grantee: grantee, At: s.Clock()}
-	err := s.Ledger.PutGrant(c, g)
+	err = s.Ledger.PutGrant(c, g)
 	s.changed(c, grantWire(g), err)
 }
 

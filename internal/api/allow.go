@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -31,12 +32,25 @@ func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string) erro
 		return notAllowed("model.env", t, "environment variables", allowEnv)
 	case len(argsOutside) > 0 && !has(allowArgs):
 		return notAllowed("model.args", t, "argument "+argsOutside[0]+", which is outside the preset's list", allowArgs)
-	case strings.Contains(m.Source, "://") && !has(m.Source) && !slices.ContainsFunc(t.Engines, func(e string) bool {
-		return strings.Contains(e, "://") && strings.HasPrefix(m.Source, e) && !strings.Contains(m.Source, "..")
-	}):
+	case strings.Contains(m.Source, "://") && !has(allowEverything) && !sourceAllowed(t.Engines, m.Source):
 		return notAllowed("model.source", t, "source "+m.Source, m.Source[:strings.Index(m.Source, "://")+3])
 	}
 	return nil
+}
+
+// sourceAllowed reports whether source stands under one of the allowed
+// prefixes. A prefix ends at a slash: file:///models does not open
+// file:///models-of-others. Neither does anything that climbs out again by
+// "..", also where that is written in percent escapes, which are undone later.
+func sourceAllowed(allow []string, source string) bool {
+	plain, err := url.PathUnescape(source)
+	if err != nil || strings.Contains(plain, "..") || strings.ContainsRune(plain, 0) {
+		return false
+	}
+	return slices.ContainsFunc(allow, func(e string) bool {
+		rest, under := strings.CutPrefix(source, e)
+		return under && strings.Contains(e, "://") && (rest == "" || strings.HasSuffix(e, "/") || strings.HasPrefix(rest, "/"))
+	})
 }
 
 func notAllowed(field string, t budget.Tenant, what, entry string) error {

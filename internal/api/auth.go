@@ -116,6 +116,9 @@ func (s *Server) bySession(r *http.Request, id string) (Principal, error) {
 		return Principal{}, fmt.Errorf("read the session: %w", err)
 	}
 	key, err := s.Ledger.Key(r.Context(), session.KeyID)
+	if err != nil && !errors.Is(err, budget.ErrNotFound) {
+		return Principal{}, fmt.Errorf("read the session's key: %w", err)
+	}
 	if err != nil || !key.Live(s.Clock()) {
 		return Principal{}, unauthorised("the key behind this session is revoked or has expired: sign in with another")
 	}
@@ -147,7 +150,7 @@ func (s *Server) adminOnly(c *gin.Context) bool {
 func (s *Server) ref(c *gin.Context, id string, tenant *string) (budget.Ref, error) {
 	p := who(c)
 	if !p.readsAll() {
-		if tenant != nil && *tenant != p.Tenant {
+		if tenant != nil && *tenant != "" && *tenant != p.Tenant {
 			return budget.Ref{}, budget.ErrNotFound
 		}
 		return budget.Ref{Tenant: p.Tenant, ID: id}, nil

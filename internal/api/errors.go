@@ -127,6 +127,9 @@ func (s *Server) recoverPanics(c *gin.Context) {
 				panic(r)
 			}
 			s.log.Error("panic in a handler", "path", c.FullPath(), "panic", r, slog.Any("stack", stack()))
+			if c.Writer.Written() {
+				panic(http.ErrAbortHandler) // half an answer is out: cut it, so that nobody takes it for a whole one
+			}
 			s.fail(c, &problem{http.StatusInternalServerError, codeInternal, "an internal error occurred; the log of the controller has the details", ""})
 		}
 	}()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,10 +40,13 @@ type Hub struct {
 	subs   map[chan Event]struct{}
 	closed chan struct{}
 	once   sync.Once
+	quiet  time.Duration // between two comments of a stream
 }
 
 // NewHub returns a hub without subscribers.
-func NewHub() *Hub { return &Hub{subs: map[chan Event]struct{}{}, closed: make(chan struct{})} }
+func NewHub() *Hub {
+	return &Hub{subs: map[chan Event]struct{}{}, closed: make(chan struct{}), quiet: keepAlive}
+}
 
 // Publish never blocks.
 func (h *Hub) Publish(e Event) {
@@ -100,7 +104,7 @@ func (s handlers) StreamEvents(c *gin.Context, params openapi.StreamEventsParams
 }
 
 func (s *Server) stream(c *gin.Context, ch chan Event, wanted []string) {
-	tick := time.NewTicker(keepAlive)
+	tick := time.NewTicker(s.Hub.quiet)
 	defer tick.Stop()
 	send := func(format string, args ...any) bool {
 		_, err := fmt.Fprintf(io.Writer(c.Writer), format, args...)
@@ -120,6 +124,9 @@ func (s *Server) stream(c *gin.Context, ch chan Event, wanted []string) {
 				alive = send("event: %s\ndata: %s\n\n", e.Topic, data)
 			}
 		case <-tick.C:
+			if _, err := s.Identify(c.Request); refused(err) {
+				return // the key was revoked or has expired meanwhile
+			}
 			alive = send(": keep-alive\n\n")
 		case <-c.Request.Context().Done():
 			return
@@ -127,6 +134,13 @@ func (s *Server) stream(c *gin.Context, ch chan Event, wanted []string) {
 			return
 		}
 	}
+}
+
+// refused reports whether err is about the credential; a ledger that cannot
+// be read at this moment ends no stream.
+func refused(err error) bool {
+	var p *problem
+	return errors.As(err, &p)
 }
 
 // visible keeps other tenants' names and ids away from a tenant; hints about

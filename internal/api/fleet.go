@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -118,6 +119,9 @@ func blankOthers(nodes []openapi.Node, tenant string) {
 	}
 }
 
+// maxTail bounds the lines that ?tail= may ask for.
+const maxTail = 10_000
+
 // GetLogs streams the engine's output.
 func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsParams) {
 	ref, err := s.ref(c, id, params.Tenant)
@@ -128,8 +132,15 @@ func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsP
 		s.fail(c, err)
 		return
 	}
-	follow := value(params.Follow, false)
-	logs, err := s.Target.Logs(c.Request.Context(), ref, value(params.Replica, ""), value(params.Tail, -1), follow)
+	tail := value(params.Tail, -1)
+	if params.Tail != nil && (tail < 0 || tail > maxTail) {
+		s.fail(c, invalid("tail", "tail must be an integer from 0 to %d; got %d", maxTail, tail))
+		return
+	}
+	logs, err := s.Target.Logs(c.Request.Context(), ref, value(params.Replica, ""), tail, value(params.Follow, false))
+	if errors.Is(err, budget.ErrNotFound) {
+		err = notFound("%s", err.Error()) // the request is there, its output is not
+	}
 	if err != nil {
 		s.fail(c, err)
 		return

@@ -10,6 +10,7 @@ import (
 	"modeldock.io/internal/api/wiretime"
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/evidence"
 )
 
 func wire(t time.Time) wiretime.Time { return wiretime.Time(t) }
@@ -131,6 +132,9 @@ func (s *Server) withStatus(ctx context.Context, r budget.Reservation, rec *open
 		return
 	}
 	reason, message := string(st.Reason), st.Message
+	if !st.Exists && reason == "" {
+		reason, message = evidence.ReasonLost, "the object "+rec.Object.Name+" is not there; it is made again"
+	}
 	if !r.ReleaseRequestedAt.IsZero() && st.Reason != delivery.ReleaseBlocked {
 		reason = string(delivery.Draining)
 		message = fmt.Sprintf("release requested; %d replicas are still there; the slots come back when they are gone", len(st.Replicas))

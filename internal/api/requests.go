@@ -1,12 +1,14 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -23,15 +25,20 @@ const (
 
 // body reads and strictly decodes a request body.
 func body(c *gin.Context, out any) error {
-	data, err := io.ReadAll(c.Request.Body)
+	data, err := readBody(c)
 	if err != nil {
-		var size *http.MaxBytesError
-		if errors.As(err, &size) {
-			return err
-		}
-		return invalid("", "the body could not be read to its end")
+		return err
 	}
 	return strictjson.Decode(data, out)
+}
+
+func readBody(c *gin.Context) ([]byte, error) {
+	data, err := io.ReadAll(c.Request.Body)
+	var size *http.MaxBytesError
+	if err != nil && !errors.As(err, &size) {
+		return nil, invalid("", "the body could not be read to its end")
+	}
+	return data, err
 }
 
 // SubmitRequest stores a request, or returns the one that is there.
@@ -56,12 +63,16 @@ func (s handlers) SubmitRequest(c *gin.Context) {
 		return
 	}
 	r, err := s.Ledger.Submit(c, sub)
-	s.audit(c, "", err)
+	s.audit(c, "", err, sub.Tenant+"/"+sub.ID)
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
-	c.Header("Location", "/requests/"+r.ID)
+	location := "/requests/" + r.ID
+	if who(c).readsAll() {
+		location += "?tenant=" + r.Tenant // names need no escaping
+	}
+	c.Header("Location", location)
 	s.answer(c, http.StatusAccepted, r)
 }
 
@@ -204,37 +215,58 @@ func (s *Server) release(c *gin.Context, id string, tenant *string, force bool) 
 		s.fail(c, err)
 		return
 	}
-	var in openapi.ReleaseReason
-	if c.Request.ContentLength != 0 {
-		if err := body(c, &in); err != nil {
-			s.fail(c, err)
-			return
-		}
-	}
-	why := value(in.Why, "")
-	if force {
-		if !who(c).admin() {
-			s.fail(c, forbidden("only an admin key may force a release"))
-			return
-		}
-		if why == "" {
-			s.fail(c, invalid("why", `a forced release needs the reason: send {"why":"…"}`))
-			return
-		}
+	why, err := releaseReason(c, force)
+	if err != nil {
+		s.fail(c, err)
+		return
 	}
 	r, err := s.Ledger.RequestRelease(c, ref)
+	s.audit(c, why, err)
 	if err == nil && force && r.State == budget.Reserved {
-		// The reason is on record before the slots are given back.
-		s.audit(c, why, nil)
-		r, err = s.Ledger.Credit(c, ref, true)
-	} else {
-		s.audit(c, why, err)
+		r, err = s.forceCredit(c, ref, why)
 	}
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
 	s.answer(c, http.StatusAccepted, r)
+}
+
+// releaseReason reads why a release is asked for. The body may be absent;
+// force is an admin's and needs the reason.
+func releaseReason(c *gin.Context, force bool) (string, error) {
+	if force && !who(c).admin() {
+		return "", forbidden("only an admin key may force a release")
+	}
+	var in openapi.ReleaseReason
+	data, err := readBody(c)
+	if err == nil && len(bytes.TrimSpace(data)) > 0 {
+		err = strictjson.Decode(data, &in)
+	}
+	if err != nil {
+		return "", err
+	}
+	why := value(in.Why, "")
+	switch {
+	case force && strings.TrimSpace(why) == "":
+		return "", invalid("why", `a forced release needs the reason: send {"why":"…"}`)
+	case len(why) > auditText:
+		return "", invalid("why", "why must have at most %d bytes; got %d", auditText, len(why))
+	}
+	return why, nil
+}
+
+// forceCredit gives the slots back without waiting for the last process. The
+// reason is on record before: without the row nothing is given back.
+func (s *Server) forceCredit(c *gin.Context, ref budget.Ref, why string) (budget.Reservation, error) {
+	if err := s.appendAudit(c, why, nil, "force credit"); err != nil {
+		return budget.Reservation{}, err
+	}
+	r, err := s.Ledger.Credit(c, ref, true)
+	if err != nil {
+		s.audit(c, why, err, "force credit")
+	}
+	return r, err
 }
 
 // GetJournal answers the debits and credits of one request.

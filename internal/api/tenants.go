@@ -3,6 +3,8 @@ package api
 import (
 	"errors"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -51,7 +53,7 @@ func (s handlers) PutQuota(c *gin.Context, tenant openapi.TenantPath) {
 		return
 	}
 	t, err := s.Ledger.SetQuota(c, tenant, limit)
-	s.changed(c, tenantWire(t), err)
+	s.changed(c, tenantWire(t), err, capText(limit))
 }
 
 // PutEngines replaces a tenant's allow list of engines and source prefixes.
@@ -80,7 +82,7 @@ func (s *Server) putList(c *gin.Context, tenant string, set func([]string) (budg
 		}
 	}
 	t, err := set(in.Allow)
-	s.changed(c, tenantWire(t), err)
+	s.changed(c, tenantWire(t), err, "allow="+strings.Join(in.Allow, ","))
 }
 
 // ListPools answers all pools.
@@ -104,8 +106,10 @@ func (s handlers) PutPool(c *gin.Context, pool string) {
 		return
 	}
 	p, err := s.Ledger.SetPool(c, pool, limit)
-	s.changed(c, poolWire(p), err)
+	s.changed(c, poolWire(p), err, capText(limit))
 }
+
+func capText(limit int64) string { return "cap=" + strconv.FormatInt(limit, 10) }
 
 func (s *Server) readCap(c *gin.Context, kind, name string) (int64, bool) {
 	if !s.adminOnly(c) {
@@ -124,8 +128,8 @@ func (s *Server) readCap(c *gin.Context, kind, name string) (int64, bool) {
 }
 
 // changed audits a change and answers it.
-func (s *Server) changed(c *gin.Context, answer any, err error) {
-	s.audit(c, "", err)
+func (s *Server) changed(c *gin.Context, answer any, err error, details ...string) {
+	s.audit(c, "", err, details...)
 	if err != nil {
 		s.fail(c, err)
 		return
