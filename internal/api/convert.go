@@ -1,6 +1,8 @@
 package api
 
 import (
+	"errors"
+	"strings"
 	"time"
 
 	"modeldock.io/internal/api/openapi"
@@ -121,6 +123,15 @@ func list(v []string) *[]string {
 		return nil
 	}
 	return &v
+}
+
+// withoutSecrets masks what a conflict would tell of an environment variable.
+func withoutSecrets(err error) error {
+	var c *budget.ConflictError
+	if !errors.As(err, &c) || !strings.HasPrefix(c.Field, "model.env") {
+		return err
+	}
+	return &budget.ConflictError{Ref: c.Ref, Field: c.Field, Have: "*** as it was first submitted", Got: "a different one"}
 }
 
 // env shows the names of variables and hides their values: they may be secrets.

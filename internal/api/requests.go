@@ -63,6 +63,7 @@ func (s handlers) SubmitRequest(c *gin.Context) {
 		return
 	}
 	r, err := s.Ledger.Submit(c, sub)
+	err = withoutSecrets(err)
 	s.audit(c, "", err, sub.Tenant+"/"+sub.ID)
 	if err != nil {
 		s.fail(c, err)

@@ -1,0 +1,174 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger"
+)
+
+func TestKeysThatDoNotOpen(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	short := b.key(budget.RoleTenant, "team-a", time.Minute)
+	revoked := b.key(budget.RoleTenant, "team-a", 0)
+	id, _, _ := budget.ParseKey(revoked)
+	b.ask(b.admin, "DELETE", "/keys/"+id, "").is(204)
+	b.ask(b.admin, "DELETE", "/keys/"+id, "").is(204)
+	b.ask(short, "GET", "/requests", "").is(200)
+	b.skew.Store(int64(2 * time.Minute))
+	for name, header := range map[string]string{
+		"nothing": "", "another scheme": "Basic " + b.a, "no key at all": "Bearer x", "unknown id": "Bearer mdk_nobody_" + strings.Repeat("a", 52),
+		"wrong secret": "Bearer " + b.a[:len(b.a)-1] + "_", "another's secret": "Bearer mdk_" + idOf(b.a) + "_" + secretOf(b.b),
+		"expired": "Bearer " + short, "revoked": "Bearer " + revoked,
+	} {
+		r := b.request("GET", "/requests", "")
+		if header != "" {
+			r.Header.Set("Authorization", header)
+		}
+		e := b.do(r).fails(401, "unauthorised")
+		if strings.Contains(e.Message, secretOf(b.a)) || strings.Contains(e.Message, secretOf(b.b)) {
+			t.Errorf("%s: the message shows a secret: %s", name, e.Message)
+		}
+	}
+	r := b.request("GET", "/requests", "")
+	r.Header.Set("Authorization", "bearer  "+b.a)
+	b.do(r).is(200)
+}
+
+func idOf(key string) string { return strings.Split(key, "_")[1] }
+
+func secretOf(key string) string { return strings.Split(key, "_")[2] }
+
+func (b *bundle) signIn(key string) (*http.Cookie, openapi.Session) {
+	b.Helper()
+	a := b.ask("", "POST", "/session", `{"key":"`+key+`"}`)
+	s := read[openapi.Session](a, 200)
+	cookies := (&http.Response{Header: a.header}).Cookies()
+	if len(cookies) != 1 {
+		b.Fatalf("%d cookies were set", len(cookies))
+	}
+	return cookies[0], s
+}
+
+func (b *bundle) bySession(c *http.Cookie, csrf, method, path, body string) answer {
+	b.Helper()
+	r := b.request(method, path, body)
+	r.AddCookie(c)
+	if csrf != "" {
+		r.Header.Set(CSRFHeader, csrf)
+	}
+	return b.do(r)
+}
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cookie, s := b.signIn(b.a)
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Secure || cookie.Path != "/" || cookie.Name != SessionCookie {
+		t.Errorf("cookie: %+v", cookie)
+	}
+	if value(s.Tenant, "") != "team-a" || s.Role != openapi.RoleTenant || len(s.CsrfToken) < 32 {
+		t.Errorf("session: %+v", s)
+	}
+	if again := read[openapi.Session](b.bySession(cookie, "", "GET", "/session", ""), 200); again.CsrfToken != s.CsrfToken {
+		t.Error("GET /session answers another token")
+	}
+	submit := `{"id":"one","cost":1,"priority":1}`
+	b.bySession(cookie, "", "POST", "/requests", submit).fails(403, "forbidden")
+	b.bySession(cookie, "wrong", "POST", "/requests", submit).fails(403, "forbidden")
+	b.bySession(cookie, s.CsrfToken, "POST", "/requests", submit).is(202)
+	_, other := b.signIn(b.b)
+	b.bySession(cookie, other.CsrfToken, "POST", "/requests", submit).fails(403, "forbidden")
+	b.bySession(cookie, "", "DELETE", "/session", "").fails(403, "forbidden")
+	b.bySession(cookie, s.CsrfToken, "DELETE", "/session", "").is(204)
+	b.bySession(cookie, "", "GET", "/session", "").fails(401, "unauthorised")
+	for _, bad := range []string{"zz", strings.Repeat("ab", 32)} {
+		b.bySession(&http.Cookie{Name: SessionCookie, Value: bad}, "", "GET", "/requests", "").fails(401, "unauthorised")
+	}
+	b.ask("", "POST", "/session", `{"key":"`+b.a+`x"}`).fails(401, "unauthorised")
+}
+
+func TestSessionEndsWithItsKeyAndInTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	short := b.key(budget.RoleTenant, "team-a", time.Hour)
+	brief, s := b.signIn(short)
+	if left := time.Time(s.ExpiresAt).Sub(b.now()); left > time.Hour {
+		t.Errorf("the session outlives its key: %v left", left)
+	}
+	revoked, _ := b.signIn(b.a)
+	lasting, _ := b.signIn(b.b)
+	b.ok(b.ledger.RevokeKey(t.Context(), idOf(b.a)))
+	b.bySession(revoked, "", "GET", "/requests", "").fails(401, "unauthorised")
+	b.skew.Store(int64(61 * time.Minute))
+	b.bySession(brief, "", "GET", "/requests", "").fails(401, "unauthorised")
+	b.bySession(lasting, "", "GET", "/requests", "").is(200)
+	b.skew.Store(int64(13 * time.Hour))
+	b.bySession(lasting, "", "GET", "/requests", "").fails(401, "unauthorised")
+}
+
+func TestCookieIsSecureBehindTLS(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	web := httptest.NewTLSServer(b.server.Handler())
+	t.Cleanup(web.Close)
+	resp, err := web.Client().Post(web.URL+"/session", "application/json", strings.NewReader(`{"key":"`+b.a+`"}`))
+	b.ok(err)
+	defer func() { _ = resp.Body.Close() }()
+	if c := resp.Cookies(); len(c) != 1 || !c[0].Secure {
+		t.Errorf("cookies over TLS: %v", c)
+	}
+}
+
+// keysAway is a ledger that cannot read keys at the moment.
+type keysAway struct{ *sqlledger.Ledger }
+
+func (keysAway) Key(context.Context, string) (budget.APIKey, error) {
+	return budget.APIKey{}, errors.Join(errors.New("disk gone"), budget.ErrUnavailable)
+}
+
+// An outage is told as one: nobody should throw away a good key over it.
+func TestOutageIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cookie, _ := b.signIn(b.a)
+	away := setup(t, func(c *Config) { c.Ledger = keysAway{b.ledger} })
+	for _, a := range []answer{away.ask(b.a, "GET", "/requests", ""), away.bySession(cookie, "", "GET", "/requests", ""), away.ask("", "POST", "/session", `{"key":"`+b.a+`"}`)} {
+		a.fails(503, "unavailable")
+		if a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", a.what)
+		}
+	}
+}
+
+func TestKeysAreMintedAndListedWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, bad := range []string{
+		`{}`, `{"role":"king"}`, `{"role":"tenant"}`, `{"role":"admin","tenant":"team-a"}`, `{"role":"tenant","tenant":"-"}`,
+		`{"role":"viewer","expiresInSeconds":0}`, `{"role":"viewer","expiresInSeconds":-1}`, `{"role":"viewer","expiresInSeconds":9223372036854775807}`,
+	} {
+		b.ask(b.admin, "POST", "/keys", bad).fails(400, "invalid_request")
+	}
+	k := read[openapi.CreatedKey](b.ask(b.admin, "POST", "/keys", `{"role":"tenant","tenant":"team-a","expiresInSeconds":60}`), 201)
+	b.ask(k.Key, "GET", "/requests", "").is(200)
+	if left := time.Time(*k.ExpiresAt).Sub(b.now()); left > time.Minute || left < 50*time.Second {
+		t.Errorf("expires in %v, want a minute", left)
+	}
+	a := b.ask(b.admin, "GET", "/keys", "").is(200)
+	for _, secret := range []string{k.Key, secretOf(k.Key), secretOf(b.admin)} {
+		if strings.Contains(string(a.body), secret) {
+			t.Error("the list of keys shows a secret")
+		}
+	}
+	b.skew.Store(int64(61 * time.Second))
+	b.ask(k.Key, "GET", "/requests", "").fails(401, "unauthorised")
+}

@@ -1,0 +1,153 @@
+package api
+
+import (
+	"bufio"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// feed is an open event stream.
+type feed struct {
+	*testing.T
+	lines chan string // closed at the stream's end
+}
+
+func (b *bundle) open(key, query string) feed {
+	b.Helper()
+	r := b.request("GET", "/events"+query, "")
+	r.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(r)
+	b.ok(err)
+	b.Cleanup(func() { _ = resp.Body.Close() })
+	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store" {
+		b.Fatalf("events answered %d with %v", resp.StatusCode, resp.Header)
+	}
+	f := feed{b.T, make(chan string, 4*subscriberQueue)}
+	go func() {
+		defer close(f.lines)
+		for s := bufio.NewScanner(resp.Body); s.Scan(); {
+			if s.Text() != "" {
+				f.lines <- s.Text()
+			}
+		}
+	}()
+	f.sees("event: reset", "data: {}")
+	return f
+}
+
+func (f feed) next() (string, bool) {
+	f.Helper()
+	select {
+	case line, open := <-f.lines:
+		return line, open
+	case <-time.After(10 * time.Second):
+		f.Fatal("nothing came")
+		return "", false
+	}
+}
+
+func (f feed) sees(lines ...string) {
+	f.Helper()
+	for _, want := range lines {
+		if got, _ := f.next(); got != want {
+			f.Fatalf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func (f feed) ends() {
+	f.Helper()
+	for {
+		if _, open := f.next(); !open {
+			return
+		}
+	}
+}
+
+func TestEventsAreForTheirTenant(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a, viewer := b.open(b.a, ""), b.open(b.viewer, "")
+	b.hub.Publish(Event{Topic: "request", Tenant: "team-b", ID: "secret", Revision: 1})
+	b.hub.Publish(Event{Topic: "request", Tenant: "team-a", ID: "one", Revision: 2})
+	b.hub.Publish(Event{Topic: "node"})
+	a.sees("event: request", `data: {"tenant":"team-a","id":"one","revision":2}`, "event: node", `data: {"tenant":"","id":"","revision":0}`)
+	viewer.sees("event: request", `data: {"tenant":"team-b","id":"secret","revision":1}`, "event: request", `data: {"tenant":"team-a","id":"one","revision":2}`)
+}
+
+func TestEventsByTopic(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	f := b.open(b.admin, "?topics=quota,model")
+	for _, topic := range topics {
+		b.hub.Publish(Event{Topic: topic, Tenant: "team-a"})
+	}
+	f.sees("event: model", `data: {"tenant":"team-a","id":"","revision":0}`, "event: quota")
+	for _, bad := range []string{"weather", "request,", "request, model"} {
+		b.ask(b.admin, "GET", "/events?topics="+strings.ReplaceAll(bad, " ", "%20"), "").fails(400, "invalid_request")
+	}
+}
+
+// A subscriber that does not keep up is ended, and starts anew with a reset;
+// nobody else is held back.
+func TestSlowSubscriberIsEnded(t *testing.T) {
+	t.Parallel()
+	h := NewHub()
+	slow, _ := h.subscribe()
+	quick, _ := h.subscribe()
+	for i := range subscriberQueue + 1 {
+		h.Publish(Event{Topic: "node", Revision: int64(i)})
+		if e := <-quick; e.Revision != int64(i) {
+			t.Fatalf("the quick one got %d, want %d", e.Revision, i)
+		}
+	}
+	n := 0
+	for range slow {
+		n++
+	}
+	if n != subscriberQueue {
+		t.Errorf("the slow one got %d events before its end, want %d", n, subscriberQueue)
+	}
+	h.unsubscribe(slow)
+	h.Publish(Event{Topic: "node"}) // does not write to the closed one
+}
+
+func TestSubscribersAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, _ := b.hub.subscribe()
+	for range maxSubscribers - 1 {
+		if _, ok := b.hub.subscribe(); !ok {
+			t.Fatal("refused too early")
+		}
+	}
+	a := b.ask(b.a, "GET", "/events", "")
+	a.fails(503, "unavailable")
+	if a.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	b.hub.unsubscribe(first)
+	b.open(b.a, "")
+}
+
+func TestStreamsEndWhenTheHubCloses(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	f := b.open(b.a, "")
+	b.hub.Close()
+	b.hub.Close()
+	f.ends()
+}
+
+// A stream is kept alive by comments, and does not outlive its key.
+func TestStreamsEndWithTheirKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.hub.quiet = time.Millisecond
+	f := b.open(b.a, "")
+	f.sees(": keep-alive")
+	b.ok(b.ledger.RevokeKey(t.Context(), idOf(b.a)))
+	f.ends()
+}
