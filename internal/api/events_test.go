@@ -21,7 +21,7 @@ func (b *bundle) open(key, query string) feed {
 	resp, err := http.DefaultClient.Do(r)
 	b.ok(err)
 	b.Cleanup(func() { _ = resp.Body.Close() })
-	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store" {
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store" {
 		b.Fatalf("events answered %d with %v", resp.StatusCode, resp.Header)
 	}
 	f := feed{b.T, make(chan string, 4*subscriberQueue)}

@@ -72,18 +72,17 @@ func (noAudit) AppendAudit(context.Context, budget.AuditEntry) error {
 // and team-b with 2 each, and a key of every kind.
 type bundle struct {
 	*testing.T
-	ledger  *sqlledger.Ledger
-	target  *fakeTarget
-	fleet   *fakeFleet
-	load    *fakeLoad
-	hub     *Hub
-	server  *Server
-	url     string
-	skew    atomic.Int64 // nanoseconds that the server's clock is ahead
-	admin   string
-	viewer  string
-	a, b    string
-	logText bytes.Buffer
+	ledger *sqlledger.Ledger
+	target *fakeTarget
+	fleet  *fakeFleet
+	load   *fakeLoad
+	hub    *Hub
+	server *Server
+	url    string
+	skew   atomic.Int64 // nanoseconds that the server's clock is ahead
+	admin  string
+	viewer string
+	a, b   string
 }
 
 func (b *bundle) now() time.Time {

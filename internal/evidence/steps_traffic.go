@@ -37,7 +37,8 @@ func (f Facts) permitted() Step {
 	}
 	s.Facts["grantees"] = len(grantees)
 	// Whoever called a model that is gone by now was permitted then.
-	if f.LiveKeys == 0 && len(grantees) == 0 && !(f.ended() && f.First != nil) {
+	proven := f.ended() && f.First != nil
+	if f.LiveKeys == 0 && len(grantees) == 0 && !proven {
 		s.Status, s.Reason = Broken, ReasonNoLiveKey
 		s.Expected, s.Found = "a live key of the owner, or a grant", "neither"
 	}
