@@ -24,9 +24,16 @@ type directory struct {
 	changed func() // told after every new snapshot
 	current atomic.Pointer[traffic.Snapshot]
 
-	asked      sync.Mutex // callers that want a newer one, in turn
+	turn   chan struct{} // held by the caller that makes a newer one
+	tried  time.Time     // when the latest of them began, guarded by turn
+	failed error         // how it ended
+
 	refreshing sync.Mutex // guards version and the order of snapshots
 	version    uint64
+}
+
+func newDirectory(ledger budget.Ledger, target delivery.Target, clock func() time.Time, log *slog.Logger) *directory {
+	return &directory{ledger: ledger, target: target, clock: clock, log: log, turn: make(chan struct{}, 1)}
 }
 
 // snapshot returns the latest one; never nil.
@@ -67,21 +74,36 @@ const (
 	refreshPause = 50 * time.Millisecond
 )
 
-// refreshSince returns once the snapshot was taken at since or later; callers
-// that ask together share one refresh.
+// refreshSince returns once the snapshot was taken at since or later. Callers
+// that ask together share one refresh, and its failure: while the ledger is
+// away they must not fail one after another.
 func (d *directory) refreshSince(ctx context.Context, since time.Time) error {
-	d.asked.Lock()
-	defer d.asked.Unlock()
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	last := d.snapshot().At
-	if !last.Before(since) {
+	switch {
+	case !last.Before(since):
 		return nil
+	case !d.tried.Before(since) && d.failed != nil:
+		return d.failed
+	case d.tried.After(last):
+		last = d.tried
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(refreshPause - d.clock().Sub(last)):
 	}
-	return d.refresh(ctx)
+	began := d.clock()
+	err := d.refresh(ctx)
+	if ctx.Err() == nil { // a caller who left says nothing about the ledger
+		d.tried, d.failed = began, err
+	}
+	return err
 }
 
 func (d *directory) refresh(ctx context.Context) error {

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/device"
 )
 
 // UpOptions are the flags of `modeldock up`.
@@ -47,7 +49,10 @@ const (
 // Validate returns every error at once, each saying what to write instead.
 func (o UpOptions) Validate() error {
 	var errs []error
-	host, _, err := net.SplitHostPort(o.Listen)
+	host, port, err := net.SplitHostPort(o.Listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
 	switch {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("--listen must be HOST:PORT, for example 127.0.0.1:8080; got %q", o.Listen))
@@ -56,6 +61,11 @@ func (o UpOptions) Validate() error {
 	}
 	if o.Store != storeSQLite && (!strings.HasPrefix(o.Store, storeJSON) || o.Store == storeJSON) {
 		errs = append(errs, fmt.Errorf("--store must be sqlite or json:FILE; got %q", o.Store))
+	}
+	if o.Cards != "" {
+		if _, err := device.ParseCards("", o.Cards); err != nil {
+			errs = append(errs, fmt.Errorf("--%w", err))
+		}
 	}
 	if o.DataDir == "" {
 		errs = append(errs, errors.New("--data-dir must not be empty"))

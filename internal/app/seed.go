@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -67,8 +68,12 @@ func seedKeys(ctx context.Context, ledger budget.Ledger, dir *dataDir, tenants [
 	keys := map[string]string{"admin": text}
 	minted := []budget.APIKey{key}
 	for _, t := range tenants {
-		if _, err := ledger.Tenant(ctx, t); err != nil {
+		_, err := ledger.Tenant(ctx, t)
+		if errors.Is(err, budget.ErrNotFound) {
 			continue // the demonstration tenants were removed or never made
+		}
+		if err != nil {
+			return fmt.Errorf("read tenant %s: %w", t, err)
 		}
 		text, key := budget.MintKey(budget.RoleTenant, t, now, 0)
 		keys[t] = text

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -81,12 +82,20 @@ func (p *platform) handler() http.Handler {
 			return
 		}
 		// The mux would answer an unclean path with a redirect in HTML.
-		if strings.HasPrefix(r.URL.Path, "/v1/") {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/v1/"):
 			p.gateway.ServeHTTP(w, r)
-			return
+		case !clean(r.URL.Path):
+			p.api.Handler().ServeHTTP(w, r)
+		default:
+			mux.ServeHTTP(w, r)
 		}
-		mux.ServeHTTP(w, r)
 	})
+}
+
+// clean reports whether the mux takes the path as it is.
+func clean(p string) bool {
+	return p == path.Clean(p) || p == path.Clean(p)+"/"
 }
 
 func (p *platform) healthz(w http.ResponseWriter, r *http.Request) {

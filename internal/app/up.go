@@ -124,6 +124,9 @@ func (p *platform) build(ctx context.Context) (err error) {
 		return errors.Join(err, p.ledger.Close())
 	}
 	p.buildAPI()
+	if err = p.registerMetrics(); err != nil {
+		return errors.Join(err, p.ledger.Close())
+	}
 	return nil
 }
 
@@ -190,7 +193,7 @@ func (p *platform) endpointsChanged(eps []local.Endpoint) {
 }
 
 func (p *platform) buildTraffic(ctx context.Context) (err error) {
-	p.directory = &directory{ledger: p.ledger, target: p.target, clock: p.clock, log: p.log}
+	p.directory = newDirectory(p.ledger, p.target, p.clock, p.log)
 	if err = p.directory.refresh(ctx); err != nil {
 		return fmt.Errorf("make the gateway's first snapshot: %w", err)
 	}

@@ -1,0 +1,211 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger"
+	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/traffic"
+)
+
+// observed is a target that only observes.
+type observed struct {
+	delivery.Target
+	status func(ref budget.Ref) (delivery.Status, error)
+}
+
+func (o observed) Observe(_ context.Context, ref budget.Ref) (delivery.Status, error) {
+	return o.status(ref)
+}
+
+// counted counts refreshes by their first read, and may fail them.
+type counted struct {
+	*sqlledger.Ledger
+	reads atomic.Int64
+	away  atomic.Bool
+	hold  chan struct{} // nil: does not hold
+}
+
+func (c *counted) Keys(ctx context.Context) ([]budget.APIKey, error) {
+	c.reads.Add(1)
+	if c.hold != nil {
+		<-c.hold
+	}
+	if c.away.Load() {
+		return nil, errors.Join(errors.New("disk gone"), budget.ErrUnavailable)
+	}
+	return c.Ledger.Keys(ctx)
+}
+
+func newTestDirectory(t *testing.T) (*directory, *counted) {
+	t.Helper()
+	l := &counted{Ledger: openLedger(t, t.TempDir())}
+	if _, err := l.SetPool(t.Context(), "default", 8); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.SetQuota(t.Context(), "team-a", 1); err != nil {
+		t.Fatal(err)
+	}
+	target := observed{status: func(ref budget.Ref) (delivery.Status, error) { return delivery.Status{Ref: ref}, nil }}
+	return newDirectory(l, target, time.Now, slog.New(slog.DiscardHandler)), l
+}
+
+func submit(t *testing.T, l budget.Ledger, id string) {
+	t.Helper()
+	_, err := l.Submit(t.Context(), budget.Submission{Ref: budget.Ref{Tenant: "team-a", ID: id}, Cost: 1, Pool: "default", TTL: time.Hour, Model: modelspec.Default(id)})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
+	t.Parallel()
+	d, l := newTestDirectory(t)
+	ctx := t.Context()
+	submit(t, l, "one")
+	submit(t, l, "two")
+	if _, err := l.Admit(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, live := budget.MintKey(budget.RoleTenant, "team-a", time.Now(), 0)
+	_, dead := budget.MintKey(budget.RoleTenant, "team-a", time.Now().Add(-time.Hour), time.Minute)
+	_, gone := budget.MintKey(budget.RoleAdmin, "", time.Now(), 0)
+	for _, k := range []budget.APIKey{live, dead, gone} {
+		if err := l.CreateKey(ctx, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(l.RevokeKey(ctx, gone.ID), l.PutGrant(ctx, budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: time.Now()})); err != nil {
+		t.Fatal(err)
+	}
+	d.target = observed{status: func(ref budget.Ref) (delivery.Status, error) {
+		return delivery.Status{Ref: ref, Exists: true, LastFailure: &delivery.Failure{Reason: delivery.ModelLoadFailed}}, nil
+	}}
+	told := 0
+	d.changed = func() { told++ }
+	if err := d.refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s := d.snapshot()
+	if len(s.Keys) != 1 || s.Keys[live.ID].Tenant != "team-a" || s.Keys[live.ID].Admin {
+		t.Errorf("keys: %v", s.Keys)
+	}
+	if _, ok := s.Grants[traffic.GrantKey{Owner: "team-a", Model: "one", Grantee: "team-b"}]; !ok || len(s.Owned["team-a"]) != 2 {
+		t.Errorf("grants %v, owned %v", s.Grants, s.Owned)
+	}
+	if len(s.Models) != 2 || s.Models[0].Name != "one" || s.Models[0].Pending || s.Models[0].Failure != "ModelLoadFailed" ||
+		s.Models[1].Name != "two" || !s.Models[1].Pending || s.Models[1].Failure != "" {
+		t.Errorf("models: %+v", s.Models)
+	}
+	if told != 1 || s.Version != 1 {
+		t.Errorf("told %d times of version %d", told, s.Version)
+	}
+	// A request that waits for long is told so at once.
+	d.clock = func() time.Time { return time.Now().Add(pendingGrace + time.Second) }
+	if err := d.refresh(ctx); err != nil || d.snapshot().Models[1].Failure == "" {
+		t.Errorf("%v: %+v", err, d.snapshot().Models[1])
+	}
+}
+
+func TestRefreshSinceIsShared(t *testing.T) {
+	t.Parallel()
+	d, l := newTestDirectory(t)
+	since := time.Now()
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if err := d.refreshSince(t.Context(), since); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := l.reads.Load(); n != 1 {
+		t.Errorf("50 callers cost %d refreshes", n)
+	}
+	if d.snapshot().At.Before(since) {
+		t.Error("the snapshot is older than asked for")
+	}
+}
+
+// Callers of unknown models, one after another, are bounded to a rate.
+func TestRefreshSinceIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]bool{"while it works": false, "while the ledger is away": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, l := newTestDirectory(t)
+			l.away.Store(away)
+			start := time.Now()
+			for range 5 {
+				if err := d.refreshSince(t.Context(), time.Now()); (err != nil) != away {
+					t.Fatal(err)
+				}
+			}
+			if n, most := l.reads.Load(), int64(time.Since(start)/refreshPause)+1; n > most {
+				t.Errorf("%d refreshes where %d are allowed", n, most)
+			}
+		})
+	}
+}
+
+// While the ledger is away, callers that asked together fail together.
+func TestFailedRefreshIsShared(t *testing.T) {
+	t.Parallel()
+	d, l := newTestDirectory(t)
+	if err := d.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := l.reads.Load()
+	good := d.snapshot()
+	l.away.Store(true)
+	since := time.Now()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if err := d.refreshSince(t.Context(), since); !errors.Is(err, budget.ErrUnavailable) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if n := l.reads.Load() - before; n != 1 {
+		t.Errorf("20 callers cost %d refreshes", n)
+	}
+	if d.snapshot() != good {
+		t.Error("the last snapshot was given up")
+	}
+	l.away.Store(false)
+	if err := d.refreshSince(t.Context(), time.Now()); err != nil {
+		t.Errorf("after the outage: %v", err)
+	}
+}
+
+// A caller who leaves neither waits for its turn nor spoils it for others.
+func TestRefreshSinceEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	d, l := newTestDirectory(t)
+	l.hold = make(chan struct{})
+	first := make(chan error, 1)
+	go func() { first <- d.refreshSince(context.Background(), time.Now()) }()
+	for l.reads.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if err := d.refreshSince(gone, time.Now()); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(l.hold)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}

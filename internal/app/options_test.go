@@ -1,0 +1,73 @@
+package app
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestOptionsTellEveryErrorAtOnce(t *testing.T) {
+	t.Parallel()
+	if err := DefaultUpOptions().Validate(); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+	err := UpOptions{Listen: "here", Store: "json:", Cards: "2y5", HeadWait: -1}.Validate()
+	for _, flag := range []string{"--listen", "--store", "--cards", "--data-dir", "--head-wait"} {
+		if err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("nothing is said of %s: %v", flag, err)
+		}
+	}
+}
+
+func TestListenersBeyondLoopbackAreMeant(t *testing.T) {
+	t.Parallel()
+	for listen, ok := range map[string]bool{
+		"127.0.0.1:8080": true, "localhost:0": true, "[::1]:8080": true, "127.1.2.3:1": true,
+		"0.0.0.0:8080": false, ":8080": false, "[::]:8080": false, "192.0.2.1:8080": false, "example.com:8080": false, "localhost.example.com:80": false,
+		"127.0.0.1": false, "127.0.0.1:": false, "127.0.0.1:http-alt-nobody": false, "127.0.0.1:70000": false, "127.0.0.1:-1": false, "": false,
+	} {
+		o := DefaultUpOptions()
+		o.Listen = listen
+		if err := o.Validate(); (err == nil) != ok {
+			t.Errorf("--listen %q: %v", listen, err)
+		}
+		if o.onLoopback() != ok && ok {
+			t.Errorf("--listen %q is not taken for loopback", listen)
+		}
+	}
+	o := DefaultUpOptions()
+	o.Listen, o.Insecure = "0.0.0.0:8080", true
+	if err := o.Validate(); err != nil || o.onLoopback() {
+		t.Errorf("--insecure: %v, loopback %v", err, o.onLoopback())
+	}
+}
+
+func TestStores(t *testing.T) {
+	t.Parallel()
+	for store, ok := range map[string]bool{"sqlite": true, "json:ledger.json": true, "json:": false, "": false, "mysql": false, "SQLITE": false} {
+		o := DefaultUpOptions()
+		o.Store = store
+		if err := o.Validate(); (err == nil) != ok {
+			t.Errorf("--store %q: %v", store, err)
+		}
+	}
+}
+
+// The end is as hard as a power cut's: nothing runs after the armed point.
+func TestCrashPointKills(t *testing.T) {
+	t.Parallel()
+	exe, err := DefaultExecutable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), exe, crashSubcommand).Output()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("ended with %v", err)
+	}
+	if string(out) != "alive until the point\n" {
+		t.Errorf("it said %q", out)
+	}
+}
