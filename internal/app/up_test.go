@@ -187,7 +187,7 @@ func TestMetricsAnswerThisMachineOnly(t *testing.T) {
 	h := loopbackOnly(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	for from, status := range map[string]int{"127.0.0.1:5": 418, "[::1]:5": 418, "192.0.2.1:5": 403, "[2001:db8::1]:5": 403, "nonsense": 403} {
 		w := httptest.NewRecorder()
-		req := httptest.NewRequest("GET", "/metrics", nil)
+		req := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 		req.RemoteAddr = from
 		req.Header.Set("X-Forwarded-For", "127.0.0.1")
 		h.ServeHTTP(w, req)
@@ -287,7 +287,7 @@ func TestShutdownFinishesStreamsThenStopsModels(t *testing.T) {
 	if pid == 0 || syscall.Kill(pid, 0) != nil {
 		t.Fatalf("no process %d: %s", pid, doc)
 	}
-	req, err := http.NewRequestWithContext(context.Background(), "POST", r.URL+"/v1/chat/completions",
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, r.URL+"/v1/chat/completions",
 		strings.NewReader(`{"model":"slow","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -318,7 +318,7 @@ func TestShutdownFinishesStreamsThenStopsModels(t *testing.T) {
 	if syscall.Kill(pid, 0) == nil {
 		t.Errorf("process %d of the model still runs", pid)
 	}
-	if fresh, err := http.Get(r.URL + "/healthz"); err == nil { //nolint:noctx // it must fail at once
+	if fresh, err := http.Get(r.URL + "/healthz"); err == nil {
 		_ = fresh.Body.Close()
 		t.Error("it still answers")
 	}
@@ -328,7 +328,7 @@ func TestShutdownFinishesStreamsThenStopsModels(t *testing.T) {
 func TestShutdownEndsEventStreams(t *testing.T) {
 	t.Parallel()
 	r := up(t, func(o *UpOptions) { o.Manual = true })
-	req, err := http.NewRequestWithContext(context.Background(), "GET", r.URL+"/events", nil)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, r.URL+"/events", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
