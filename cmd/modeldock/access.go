@@ -10,7 +10,7 @@ import (
 )
 
 func (c *cli) keyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "API keys (admin)"}
+	cmd := group("key", "API keys (admin)")
 	cmd.AddCommand(c.keyCreate(), c.keyList(), c.keyRevoke())
 	return cmd
 }
@@ -37,7 +37,7 @@ func (c *cli) keyCreate() *cobra.Command {
 			if err != nil {
 				return check(err, nil, nil)
 			}
-			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+			if err := expect(resp.JSON201 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			k := *resp.JSON201
@@ -63,7 +63,7 @@ func (c *cli) keyList() *cobra.Command {
 			if err != nil {
 				return check(err, nil, nil)
 			}
-			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			t := table{head: []string{"ID", "TENANT", "ROLE", "AGE", "STATUS"}}
@@ -105,7 +105,7 @@ func (c *cli) keyRevoke() *cobra.Command {
 }
 
 func (c *cli) grantCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "grant", Short: "Who may call whose model"}
+	cmd := group("grant", "Who may call whose model")
 	cmd.AddCommand(
 		&cobra.Command{Use: "add OWNER MODEL GRANTEE", Short: "Let GRANTEE call OWNER's MODEL", Args: cobra.ExactArgs(3), RunE: c.grantAdd},
 		&cobra.Command{Use: "remove OWNER MODEL GRANTEE", Short: "Take a grant back", Args: cobra.ExactArgs(3), RunE: c.grantRemove},
@@ -133,7 +133,7 @@ func (c *cli) grantAdd(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return check(err, nil, nil)
 	}
-	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
 	names, t := grantTable([]openapi.Grant{*resp.JSON200})
@@ -165,7 +165,7 @@ func (c *cli) grantList(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return check(err, nil, nil)
 	}
-	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
 	names, t := grantTable(resp.JSON200.Items)

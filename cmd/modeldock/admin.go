@@ -10,7 +10,7 @@ import (
 )
 
 func (c *cli) quotaCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "quota", Short: "Slots that a tenant may hold"}
+	cmd := group("quota", "Slots that a tenant may hold")
 	cmd.AddCommand(
 		&cobra.Command{Use: "get [TENANT]", Short: "Show cap and used", Args: cobra.MaximumNArgs(1), RunE: c.quotaGet},
 		&cobra.Command{Use: "set TENANT CAP", Short: "Set a tenant's cap (admin)", Args: cobra.ExactArgs(2), RunE: c.quotaSet},
@@ -37,7 +37,7 @@ func (c *cli) quotaGet(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return check(err, nil, nil)
 	}
-	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
 	list := resp.JSON200
@@ -82,7 +82,7 @@ func (c *cli) quotaSet(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return check(err, nil, nil)
 	}
-	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
 	names, t := tenantTable([]openapi.Tenant{*resp.JSON200})
@@ -90,7 +90,7 @@ func (c *cli) quotaSet(cmd *cobra.Command, args []string) error {
 }
 
 func (c *cli) poolCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "pool", Short: "Slots of a pool, shared by tenants"}
+	cmd := group("pool", "Slots of a pool, shared by tenants")
 	cmd.AddCommand(
 		&cobra.Command{Use: "get [POOL]", Short: "Show cap and used", Args: cobra.MaximumNArgs(1), RunE: c.poolGet},
 		&cobra.Command{Use: "set POOL CAP", Short: "Set a pool's cap (admin)", Args: cobra.ExactArgs(2), RunE: c.poolSet},
@@ -117,7 +117,7 @@ func (c *cli) poolGet(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return check(err, nil, nil)
 	}
-	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
 	list := resp.JSON200
@@ -144,7 +144,7 @@ func (c *cli) poolSet(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return check(err, nil, nil)
 	}
-	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
 	names, t := poolTable([]openapi.Pool{*resp.JSON200})
@@ -170,7 +170,7 @@ func (c *cli) stepCommand() *cobra.Command {
 			if err != nil {
 				return check(err, nil, nil)
 			}
-			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			t := table{head: []string{"REQUEST", "DID", "DETAIL"}}

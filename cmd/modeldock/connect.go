@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -80,17 +82,31 @@ func saveContext(name string, ctx savedContext) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("save the context: %w", err)
 	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
+	// A command that reads at this moment sees the old file or the new one.
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // 0600
+	if err != nil {
+		return fmt.Errorf("save the context: %w", err)
+	}
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
 		return fmt.Errorf("save the context: %w", err)
 	}
 	return nil
 }
+
+// answerWithin bounds a call that is no stream.
+const answerWithin = time.Minute
 
 // connection is where to ask and as whom.
 type connection struct {
 	url    string
 	key    string
 	tenant string // sent with calls, where --tenant names one
+	home   string // the saved context's tenant, where the key is the context's too
 	api    *openapi.ClientWithResponses
 }
 
@@ -106,10 +122,20 @@ func (c *cli) connect(asAdmin bool) (*connection, error) {
 		return nil, usage("no server known: start one with `modeldock up`, or set --url or MODELDOCK_URL")
 	}
 	conn.url = strings.TrimSuffix(conn.url, "/")
+	if u, err := url.Parse(conn.url); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, usage("the URL must be like http://127.0.0.1:8080; got %q", conn.url)
+	}
+	if saved.URL != "" && conn.url != strings.TrimSuffix(saved.URL, "/") {
+		// Its key is the saved server's: nobody else gets to see it.
+		saved = savedContext{}
+	}
+	if c.opts.keyFile == "" && os.Getenv("MODELDOCK_KEY") == "" {
+		conn.home = saved.Tenant
+	}
 	if conn.key, err = c.key(saved, asAdmin); err != nil {
 		return nil, err
 	}
-	conn.api, err = openapi.NewClientWithResponses(conn.url, openapi.WithRequestEditorFn(conn.sign))
+	conn.api, err = openapi.NewClientWithResponses(conn.url, openapi.WithRequestEditorFn(conn.sign), openapi.WithHTTPClient(&http.Client{Timeout: answerWithin}))
 	if err != nil {
 		return nil, usage("the URL %q is not valid: %v", conn.url, err)
 	}
@@ -148,7 +174,7 @@ func (c *cli) key(saved savedContext, asAdmin bool) (string, error) {
 	}
 	path := first(c.opts.keyFile, saved.KeyFile)
 	if path == "" {
-		return "", usage("no key known: set MODELDOCK_KEY or --key-file")
+		return "", usage("no key known for this server: set MODELDOCK_KEY or --key-file")
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -181,7 +207,11 @@ func pickKey(keys map[string]string, tenant, contextTenant string, asAdmin bool)
 	if key, ok := keys[adminEntry]; ok {
 		return key, nil
 	}
-	return "", usage("the key file has no entry for %q", first(tenant, contextTenant, adminEntry))
+	wanted := adminEntry
+	if !asAdmin {
+		wanted = first(tenant, contextTenant, adminEntry)
+	}
+	return "", usage("the key file has no entry for %q: choose another with --key-file, or set MODELDOCK_KEY", wanted)
 }
 
 func first(values ...string) string {
@@ -199,17 +229,43 @@ func check(err error, resp *http.Response, body []byte) error {
 		return failed(fmt.Errorf("ask the management API: %w", err))
 	}
 	if resp.StatusCode < 300 {
+		if len(body) > 0 && !strings.Contains(resp.Header.Get("Content-Type"), "json") {
+			return strangeAnswer(resp)
+		}
 		return nil
 	}
 	var e openapi.Error
 	if json.Unmarshal(body, &e) != nil || e.Error.Message == "" {
-		return &exitError{exitOf(resp.StatusCode), fmt.Errorf("%s answered %s", resp.Request.URL.Path, resp.Status)}
+		return &exitError{exitOf(resp.StatusCode), fmt.Errorf("%s answered %s: is there a ModelDock at %s?", resp.Request.URL.Path, resp.Status, resp.Request.URL.Host)}
 	}
-	text := e.Error.Message
-	if e.Error.Field != nil && !strings.Contains(text, *e.Error.Field) {
-		text += " (field " + *e.Error.Field + ")"
+	message := e.Error.Message
+	field := text(e.Error.Field)
+	if field != "" && !strings.Contains(message, field) {
+		message += " (field " + field + ")"
 	}
-	return &exitError{exitOf(resp.StatusCode), fmt.Errorf("%s (%s)", text, e.Error.Code)}
+	if e.Error.Code != "" { // the gateway has errors without one
+		message += " (" + e.Error.Code + ")"
+	}
+	if field == "tenant" && resp.StatusCode == http.StatusBadRequest {
+		message += "; on the command line: --tenant NAME"
+	}
+	return &exitError{exitOf(resp.StatusCode), errors.New(plain(message))}
+}
+
+// expect is check for an answer that has to be a document.
+func expect(isThere bool, resp *http.Response, body []byte) error {
+	if err := check(nil, resp, body); err != nil {
+		return err
+	}
+	if !isThere {
+		return strangeAnswer(resp)
+	}
+	return nil
+}
+
+func strangeAnswer(resp *http.Response) error {
+	return failed(fmt.Errorf("%s answered %s with %q, which no ModelDock does: is it at %s?",
+		resp.Request.URL.Path, resp.Status, resp.Header.Get("Content-Type"), resp.Request.URL.Host))
 }
 
 // stream opens a long-lived answer that the generated client would buffer.

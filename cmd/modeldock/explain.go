@@ -27,7 +27,7 @@ func (c *cli) explainCommand() *cobra.Command {
 			if err != nil {
 				return check(err, nil, nil)
 			}
-			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			return c.explain(*resp.JSON200)
@@ -94,7 +94,7 @@ func (c *cli) explainTree(e openapi.Evidence) {
 		p("\n%s\n", c.paint(colourBroken, fmt.Sprintf("broken at %s: %s", *e.BrokenAt, text(e.Reason))))
 	}
 	if e.Message != nil {
-		p("%s\n", *e.Message)
+		p("%s\n", plain(*e.Message))
 	}
 	if action := nextActions[text(e.NextAction)]; action != "" {
 		p("next: %s\n", strings.ReplaceAll(action, "ID", e.Id))
@@ -131,7 +131,7 @@ func (c *cli) stepLine(s openapi.EvidenceStep) string {
 // facts prints a step's figures in a stable order.
 func facts(s openapi.EvidenceStep) string {
 	if s.Expected != nil && s.Found != nil {
-		return "expected " + *s.Expected + "; found " + *s.Found
+		return plain("expected " + *s.Expected + "; found " + *s.Found)
 	}
 	keys := make([]string, 0, len(s.Facts))
 	for k := range s.Facts {
@@ -144,7 +144,7 @@ func facts(s openapi.EvidenceStep) string {
 			parts = append(parts, k+"="+v)
 		}
 	}
-	return strings.Join(parts, " ")
+	return plain(strings.Join(parts, " "))
 }
 
 // nextActions puts the document's codes into words.

@@ -21,7 +21,7 @@ func (c *cli) modelsCommand() *cobra.Command {
 			if err != nil {
 				return check(err, nil, nil)
 			}
-			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			t := table{head: []string{"MODEL", "VERSION", "ENGINE", "READY", "WEIGHT", "IN FLIGHT", "QUEUE", "REQUEST", "REASON"}}
@@ -56,7 +56,7 @@ func (c *cli) nodesCommand() *cobra.Command {
 			if err != nil {
 				return check(err, nil, nil)
 			}
-			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			t := table{head: []string{"NODE", "CARD", "MODEL", "TOTAL MiB", "RESERVED", "ALLOCATED", "FREE", "HEALTHY", "HOLDS"}}

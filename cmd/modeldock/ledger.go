@@ -10,7 +10,7 @@ import (
 )
 
 func (c *cli) ledgerCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "ledger", Short: "Check the ledger"}
+	cmd := group("ledger", "Check the ledger")
 	cmd.AddCommand(
 		&cobra.Command{Use: "verify", Short: "Recompute every invariant; exit 4 with the offending rows if one is broken (admin)", Args: cobra.NoArgs, RunE: c.ledgerVerify},
 		&cobra.Command{Use: "journal ID", Short: "Debits and credits of one request", Args: cobra.ExactArgs(1), RunE: c.ledgerJournal},
@@ -27,7 +27,7 @@ func (c *cli) ledgerVerify(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return check(err, nil, nil)
 	}
-	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
 	rep := *resp.JSON200
@@ -59,7 +59,7 @@ func (c *cli) ledgerJournal(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return check(err, nil, nil)
 	}
-	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
 	t := table{head: []string{"REVISION", "OP", "SLOTS", "POOL", "AGE"}}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"sigs.k8s.io/yaml"
 
@@ -21,6 +22,16 @@ type table struct {
 }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// checkOutput refuses what print does not know.
+func checkOutput(format string) error {
+	switch format {
+	case "", "table", "json", "yaml", "name":
+		return nil
+	default:
+		return usage("-o must be table, json, yaml or name; got %q", format)
+	}
+}
 
 // print writes v as -o asks: the document as JSON or YAML, or the table, or
 // the names alone.
@@ -42,10 +53,8 @@ func (c *cli) print(v any, names []string, t table) error {
 			_, _ = fmt.Fprintln(c.out, n)
 		}
 		return nil
-	case "table", "":
-		return failed(t.write(c.out))
 	default:
-		return usage("-o must be table, json, yaml or name; got %q", c.opts.output)
+		return failed(t.write(c.out))
 	}
 }
 
@@ -54,13 +63,24 @@ func (t *table) write(w io.Writer) error {
 	_, _ = fmt.Fprintln(tw, strings.Join(t.head, "\t"))
 	for _, row := range t.rows {
 		for i, cell := range row {
-			if cell == "" {
+			if row[i] = plain(cell); row[i] == "" {
 				row[i] = "-"
 			}
 		}
 		_, _ = fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
 	return tw.Flush()
+}
+
+// plain keeps text on its line and away from the terminal's controls: messages
+// may carry what other people's programs have printed.
+func plain(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s))
 }
 
 func text[T ~string](p *T) string {

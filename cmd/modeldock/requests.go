@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -55,21 +56,29 @@ func (c *cli) listCommand() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) list(cmd *cobra.Command, conn *connection, params openapi.ListRequestsParams) error {
+// allRequests follows a list to its end.
+func allRequests(ctx context.Context, conn *connection, params openapi.ListRequestsParams) (openapi.RequestList, error) {
 	all := openapi.RequestList{Items: []openapi.Request{}}
 	for {
-		resp, err := conn.api.ListRequestsWithResponse(cmd.Context(), &params)
+		resp, err := conn.api.ListRequestsWithResponse(ctx, &params)
 		if err != nil {
-			return check(err, nil, nil)
+			return all, check(err, nil, nil)
 		}
-		if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
-			return err
+		if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
+			return all, err
 		}
 		all.Items = append(all.Items, resp.JSON200.Items...)
 		if resp.JSON200.Next == "" {
-			break
+			return all, nil
 		}
 		params.After = &resp.JSON200.Next
+	}
+}
+
+func (c *cli) list(cmd *cobra.Command, conn *connection, params openapi.ListRequestsParams) error {
+	all, err := allRequests(cmd.Context(), conn, params)
+	if err != nil {
+		return err
 	}
 	names := make([]string, 0, len(all.Items))
 	for _, r := range all.Items {
@@ -89,6 +98,9 @@ func (c *cli) releaseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if force && conn.tenant == "" {
+				conn.tenant = conn.home // the admin's key belongs to no tenant
+			}
 			params := openapi.ReleaseRequestParams{Tenant: conn.whose()}
 			if force {
 				params.Force = &force
@@ -97,7 +109,7 @@ func (c *cli) releaseCommand() *cobra.Command {
 			if err != nil {
 				return check(err, nil, nil)
 			}
-			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+			if err := expect(resp.JSON202 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			if wait {
@@ -131,44 +143,70 @@ func (c *cli) watchCommand() *cobra.Command {
 }
 
 // watch follows the event stream; every hint is a reason to read again, and
-// only a line that differs from the last one is printed.
+// only a line that differs from the last one is printed. A stream that ends (the
+// server drops who cannot keep up) is opened again.
 func (c *cli) watch(cmd *cobra.Command, conn *connection, only string) error {
-	ctx := cmd.Context()
-	resp, err := conn.stream(ctx, http.MethodGet, "/events?topics=request,model", nil)
+	w := watcher{cli: c, conn: conn, only: only, last: map[string]string{}}
+	for {
+		err := w.follow(cmd.Context())
+		switch {
+		case interrupted(cmd.Context()):
+			return nil
+		case err != nil:
+			return err
+		}
+		c.warn("the event stream ended; it is opened again")
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// interrupted reports whether the caller has seen enough.
+func interrupted(ctx context.Context) bool { return ctx.Err() != nil }
+
+type watcher struct {
+	*cli
+	conn *connection
+	only string            // id; empty: all
+	last map[string]string // line by tenant/id
+}
+
+// follow shows changes until the stream ends; an error means that it could
+// not be opened, or that the requests cannot be read.
+func (w *watcher) follow(ctx context.Context) error {
+	resp, err := w.conn.stream(ctx, http.MethodGet, "/events?topics=request,model", nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	last := map[string]string{}
-	show := func() error {
-		list, err := conn.api.ListRequestsWithResponse(ctx, &openapi.ListRequestsParams{Tenant: conn.whose()})
-		if err != nil {
-			return check(err, nil, nil)
-		}
-		if err := check(nil, list.HTTPResponse, list.Body); err != nil {
-			return err
-		}
-		for _, r := range list.JSON200.Items {
-			line := r.Tenant + "/" + progress(r) + fmt.Sprintf(" (%d ready)", r.ReadyReplicas)
-			if key := r.Tenant + "/" + r.Id; (only == "" || only == r.Id) && last[key] != line {
-				last[key] = line
-				_, _ = fmt.Fprintln(c.out, time.Now().Format("15:04:05")+"  "+line)
-			}
-		}
-		return nil
-	}
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		if strings.HasPrefix(lines.Text(), "data:") {
-			if err := show(); err != nil {
+			if err := w.show(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	if ctx.Err() != nil {
-		return nil
+	return nil
+}
+
+func (w *watcher) show(ctx context.Context) error {
+	list, err := allRequests(ctx, w.conn, openapi.ListRequestsParams{Tenant: w.conn.whose()})
+	if err != nil {
+		return err
 	}
-	return &exitError{exitFailed, fmt.Errorf("the event stream ended: %w", firstErr(lines.Err(), io.EOF))}
+	for _, r := range list.Items {
+		key := r.Tenant + "/" + r.Id
+		line := r.Tenant + "/" + progress(r) + fmt.Sprintf(" (%d ready)", r.ReadyReplicas)
+		if (w.only == "" || w.only == r.Id) && w.last[key] != line {
+			w.last[key] = line
+			_, _ = fmt.Fprintln(w.out, time.Now().Format("15:04:05")+"  "+line)
+		}
+	}
+	return nil
 }
 
 func firstErr(errs ...error) error {
@@ -210,7 +248,7 @@ func (c *cli) logsCommand() *cobra.Command {
 			}
 			defer func() { _ = resp.Body.Close() }()
 			_, err = io.Copy(c.out, resp.Body)
-			if cmd.Context().Err() != nil {
+			if interrupted(cmd.Context()) {
 				return nil
 			}
 			return failed(err)

@@ -53,12 +53,30 @@ func run(ctx context.Context, args []string, s streams) int {
 	return e.code
 }
 
+// group is a command that only holds others. Without one of them it shows its
+// help; cobra alone would do so for a misspelt one too, and call it success.
+func group(use, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("unknown command %q for %q: see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+}
+
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "modeldock",
 		Short:         "Serve models on shared GPUs under a budget that is never spent twice",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		// Checked before anything is asked: a submit whose answer cannot be
+		// printed should not have happened.
+		PersistentPreRunE: func(*cobra.Command, []string) error { return checkOutput(c.opts.output) },
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&c.opts.url, "url", "", "management API (default: MODELDOCK_URL, else the saved context)")

@@ -55,6 +55,9 @@ func (c *cli) submitCommand() *cobra.Command {
 	fl.BoolVar(&f.wait, "wait", false, "wait until the model is ready")
 	fl.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long --wait waits")
 	_ = cmd.MarkFlagRequired("id")
+	for _, part := range []string{"model", "model-version", "engine", "source", "health-path", "memory", "gpus", "arg", "command"} {
+		cmd.MarkFlagsMutuallyExclusive("model-file", part) // the file holds the whole model
+	}
 	return cmd
 }
 
@@ -71,7 +74,7 @@ func (c *cli) submit(cmd *cobra.Command, f submitFlags) error {
 	if err != nil {
 		return check(err, nil, nil)
 	}
-	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+	if err := expect(resp.JSON202 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
 	if f.wait {

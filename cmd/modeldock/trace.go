@@ -22,7 +22,7 @@ func (c *cli) traceCommand() *cobra.Command {
 			if err != nil {
 				return check(err, nil, nil)
 			}
-			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			return c.print(*resp.JSON200, []string{resp.JSON200.RequestId}, traceTable(*resp.JSON200))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,7 +22,7 @@ func (c *cli) fetch(ctx context.Context, conn *connection, id string) (openapi.R
 	if err != nil {
 		return openapi.Request{}, check(err, nil, nil)
 	}
-	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return openapi.Request{}, err
 	}
 	return *resp.JSON200, nil
@@ -32,31 +33,49 @@ func (c *cli) fetch(ctx context.Context, conn *connection, id string) (openapi.R
 func (c *cli) poll(ctx context.Context, conn *connection, id string, timeout time.Duration, done func(openapi.Request) (bool, error)) error {
 	deadline := time.Now().Add(timeout)
 	var last string
-	for {
-		r, err := c.fetch(ctx, conn, id)
-		if err != nil {
-			return err
-		}
-		if line := progress(r); line != last {
+	say := func(line string) {
+		if line != last {
 			_, _ = fmt.Fprintln(c.err, line)
 			last = line
 		}
-		if ok, err := done(r); ok || err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			code := exitPending
-			if blockedReasons[text(r.Reason)] {
-				code = exitBroken
+	}
+	for {
+		r, err := c.fetch(ctx, conn, id)
+		switch {
+		case err == nil:
+			say(progress(r))
+			if ok, err := done(r); ok || err != nil {
+				return err
 			}
-			return &exitError{code, fmt.Errorf("still %s after %s; see `modeldock explain %s`", progress(r), timeout, id)}
+			if time.Now().After(deadline) {
+				return stillWaiting(r, timeout)
+			}
+		case ctx.Err() != nil || !passing(err) || time.Now().After(deadline):
+			return err
+		default: // the server restarts, for example: the wait goes on
+			say(plain(err.Error()) + "; asking again")
 		}
 		select {
 		case <-ctx.Done():
 			return failed(context.Cause(ctx))
-		case <-time.After(pollEvery):
+		case <-time.After(min(pollEvery, time.Until(deadline)+time.Millisecond)):
 		}
 	}
+}
+
+func stillWaiting(r openapi.Request, timeout time.Duration) error {
+	code := exitPending
+	if blockedReasons[text(r.Reason)] {
+		code = exitBroken
+	}
+	return &exitError{code, fmt.Errorf("still %s after %s; see `modeldock explain %s`", progress(r), timeout, r.Id)}
+}
+
+// passing reports whether a failure may be over at the next try: no answer at
+// all, or the server's own trouble.
+func passing(err error) bool {
+	var e *exitError
+	return errors.As(err, &e) && (e.code == exitFailed || e.code == exitPending)
 }
 
 func progress(r openapi.Request) string {
@@ -67,7 +86,7 @@ func progress(r openapi.Request) string {
 	if r.Message != nil && *r.Message != "" {
 		line += ": " + *r.Message
 	}
-	return line
+	return plain(line)
 }
 
 func (c *cli) waitReady(ctx context.Context, conn *connection, id string, timeout time.Duration) error {
@@ -78,7 +97,7 @@ func (c *cli) waitReady(ctx context.Context, conn *connection, id string, timeou
 		case r.State == openapi.StateReleased || r.State == openapi.StateExpired:
 			return true, &exitError{exitBroken, fmt.Errorf("request %s is %s; submit again under a new id", id, r.State)}
 		case fatalReasons[text(r.Reason)]:
-			return true, &exitError{exitBroken, fmt.Errorf("request %s: %s: %s", id, text(r.Reason), text(r.Message))}
+			return true, &exitError{exitBroken, fmt.Errorf("request %s: %s: %s", id, text(r.Reason), plain(text(r.Message)))}
 		}
 		return false, nil
 	})
