@@ -19,7 +19,7 @@ func (s handlers) ListKeys(c *gin.Context) {
 	if !s.adminOnly(c) {
 		return
 	}
-	keys, err := s.Ledger.Keys(c)
+	keys, err := s.Ledger.Keys(c.Request.Context())
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -49,7 +49,7 @@ func (s handlers) CreateKey(c *gin.Context) {
 		return
 	}
 	text, key := budget.MintKey(budget.Role(in.Role), value(in.Tenant, ""), s.Clock(), time.Duration(value(in.ExpiresInSeconds, 0))*time.Second)
-	err = s.Ledger.CreateKey(c, key)
+	err = s.Ledger.CreateKey(c.Request.Context(), key)
 	s.audit(c, "", err, strings.Join([]string{key.ID, string(key.Role), key.Tenant}, " "))
 	if err != nil {
 		s.fail(c, err)
@@ -80,7 +80,7 @@ func (s handlers) RevokeKey(c *gin.Context, keyID string) {
 	if !s.adminOnly(c) {
 		return
 	}
-	err := s.Ledger.RevokeKey(c, keyID)
+	err := s.Ledger.RevokeKey(c.Request.Context(), keyID)
 	s.audit(c, "", err)
 	if err != nil {
 		s.fail(c, err)
@@ -91,7 +91,7 @@ func (s handlers) RevokeKey(c *gin.Context, keyID string) {
 
 // ListGrants answers the grants that concern the caller.
 func (s handlers) ListGrants(c *gin.Context) {
-	grants, err := s.Ledger.Grants(c)
+	grants, err := s.Ledger.Grants(c.Request.Context())
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -116,7 +116,7 @@ func (s handlers) PutGrant(c *gin.Context, owner, model, grantee string) {
 		return
 	}
 	g := budget.Grant{Owner: owner, Model: model, Grantee: grantee, At: s.Clock()}
-	err = s.Ledger.PutGrant(c, g)
+	err = s.Ledger.PutGrant(c.Request.Context(), g)
 	s.changed(c, grantWire(g), err)
 }
 
@@ -125,7 +125,7 @@ func (s handlers) DeleteGrant(c *gin.Context, owner, model, grantee string) {
 	if !s.ownerOrAdmin(c, owner) {
 		return
 	}
-	err := s.Ledger.DeleteGrant(c, owner, model, grantee)
+	err := s.Ledger.DeleteGrant(c.Request.Context(), owner, model, grantee)
 	s.audit(c, "", err)
 	if err != nil {
 		s.fail(c, err)

@@ -89,7 +89,6 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.ContextWithFallback = true
 	e.Use(s.recoverPanics, s.limitBody)
 	e.NoRoute(func(c *gin.Context) { s.fail(c, notFound("no such path: %s", c.Request.URL.Path)) })
 	e.NoMethod(func(c *gin.Context) {
@@ -117,7 +116,9 @@ func (s *Server) limitBody(c *gin.Context) {
 }
 
 // handlers implements the generated interface; a type of its own keeps
-// Server's exported methods to what callers need.
+// Server's exported methods to what callers need. What they call gets the
+// request's context, never the gin.Context itself: that one is used again for
+// the next request while a database driver may still watch it.
 type handlers struct{ *Server }
 
 func stack() string { return string(debug.Stack()) }

@@ -19,7 +19,7 @@ func (s handlers) GetEvidence(c *gin.Context, id openapi.ID, params openapi.GetE
 		s.fail(c, err)
 		return
 	}
-	doc, err := s.collector.Explain(c, ref)
+	doc, err := s.collector.Explain(c.Request.Context(), ref)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -49,7 +49,7 @@ func evidenceWire(d evidence.Document) openapi.Evidence {
 // GetTrace answers one inference request's record to its caller, to the
 // model's owner and to those who read all.
 func (s handlers) GetTrace(c *gin.Context, requestID string) {
-	i, err := s.Evidence.Inference(c, requestID)
+	i, err := s.Evidence.Inference(c.Request.Context(), requestID)
 	p := who(c)
 	if err == nil && !p.readsAll() && i.Tenant != p.Tenant && i.Owner != p.Tenant {
 		err = budget.ErrNotFound

@@ -44,11 +44,11 @@ func (s handlers) GetModel(c *gin.Context, owner, name string) {
 
 // served groups the live reservations that the caller may see by owner and name.
 func (s *Server) served(c *gin.Context) ([]openapi.ServedModel, error) {
-	grants, err := s.Ledger.Grants(c)
+	grants, err := s.Ledger.Grants(c.Request.Context())
 	if err != nil {
 		return nil, fmt.Errorf("read the grants: %w", err)
 	}
-	live, err := s.Ledger.List(c, budget.Filter{State: budget.Reserved})
+	live, err := s.Ledger.List(c.Request.Context(), budget.Filter{State: budget.Reserved})
 	if err != nil {
 		return nil, fmt.Errorf("list the live requests: %w", err)
 	}
@@ -57,7 +57,7 @@ func (s *Server) served(c *gin.Context) ([]openapi.ServedModel, error) {
 		if !r.ReleaseRequestedAt.IsZero() || !mayCall(who(c), r, grants) {
 			continue
 		}
-		v := s.version(c, r)
+		v := s.version(c.Request.Context(), r)
 		i := slices.IndexFunc(out, func(m openapi.ServedModel) bool { return m.Owner == r.Tenant && m.Name == r.Model.Name })
 		if i < 0 {
 			out = append(out, openapi.ServedModel{Owner: r.Tenant, Name: r.Model.Name})
@@ -96,7 +96,7 @@ func (s *Server) version(ctx context.Context, r budget.Reservation) openapi.Mode
 
 // ListNodes answers nodes and cards; other tenants' names are blank for a tenant.
 func (s handlers) ListNodes(c *gin.Context) {
-	nodes, err := s.Fleet.Nodes(c)
+	nodes, err := s.Fleet.Nodes(c.Request.Context())
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -126,7 +126,7 @@ const maxTail = 10_000
 func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsParams) {
 	ref, err := s.ref(c, id, params.Tenant)
 	if err == nil {
-		_, err = s.Ledger.Get(c, ref)
+		_, err = s.Ledger.Get(c.Request.Context(), ref)
 	}
 	if err != nil {
 		s.fail(c, err)

@@ -13,7 +13,7 @@ func (s handlers) VerifyLedger(c *gin.Context) {
 	if !s.adminOnly(c) {
 		return
 	}
-	rep, err := s.Ledger.Verify(c)
+	rep, err := s.Ledger.Verify(c.Request.Context())
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -54,7 +54,7 @@ func (s handlers) Step(c *gin.Context) {
 		s.fail(c, invalid("crashBefore", "crashBefore must be one of create, ack, credit; got %q", *in.CrashBefore))
 		return
 	}
-	done, err := s.Stepper.Step(c, string(in.What), count, string(value(in.CrashBefore, "")))
+	done, err := s.Stepper.Step(c.Request.Context(), string(in.What), count, string(value(in.CrashBefore, "")))
 	s.audit(c, "", err)
 	if err != nil {
 		s.fail(c, err)
@@ -72,5 +72,5 @@ func (s handlers) GetDiagnostics(c *gin.Context) {
 		s.fail(c, forbidden("only an admin or viewer key may read the diagnostics"))
 		return
 	}
-	c.JSON(http.StatusOK, openapi.Diagnostics{Parts: s.Diagnostics(c)})
+	c.JSON(http.StatusOK, openapi.Diagnostics{Parts: s.Diagnostics(c.Request.Context())})
 }

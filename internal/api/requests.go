@@ -58,11 +58,11 @@ func (s handlers) SubmitRequest(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	if err := s.permit(c, sub); err != nil {
+	if err := s.permit(c.Request.Context(), sub); err != nil {
 		s.fail(c, err)
 		return
 	}
-	r, err := s.Ledger.Submit(c, sub)
+	r, err := s.Ledger.Submit(c.Request.Context(), sub)
 	err = withoutSecrets(err)
 	s.audit(c, "", err, sub.Tenant+"/"+sub.ID)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s handlers) GetRequest(c *gin.Context, id openapi.ID, params openapi.GetRe
 		s.fail(c, err)
 		return
 	}
-	r, err := s.Ledger.Get(c, ref)
+	r, err := s.Ledger.Get(c.Request.Context(), ref)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -128,7 +128,7 @@ func (s handlers) GetRequest(c *gin.Context, id openapi.ID, params openapi.GetRe
 
 // answer writes the record of r.
 func (s *Server) answer(c *gin.Context, status int, r budget.Reservation) {
-	rec, err := s.record(c, r)
+	rec, err := s.record(c.Request.Context(), r)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -147,12 +147,12 @@ func (s handlers) ListRequests(c *gin.Context, params openapi.ListRequestsParams
 	page := f.Limit
 	for {
 		f.Limit = page + 1 // one more tells whether there is a next page
-		rows, err := s.Ledger.List(c, f)
+		rows, err := s.Ledger.List(c.Request.Context(), f)
 		if err != nil {
 			s.fail(c, err)
 			return
 		}
-		recs, err := s.records(c, rows)
+		recs, err := s.records(c.Request.Context(), rows)
 		if err != nil {
 			s.fail(c, err)
 			return
@@ -221,7 +221,7 @@ func (s *Server) release(c *gin.Context, id string, tenant *string, force bool) 
 		s.fail(c, err)
 		return
 	}
-	r, err := s.Ledger.RequestRelease(c, ref)
+	r, err := s.Ledger.RequestRelease(c.Request.Context(), ref)
 	s.audit(c, why, err)
 	if err == nil && force && r.State == budget.Reserved {
 		r, err = s.forceCredit(c, ref, why)
@@ -263,7 +263,7 @@ func (s *Server) forceCredit(c *gin.Context, ref budget.Ref, why string) (budget
 	if err := s.appendAudit(c, why, nil, "force credit"); err != nil {
 		return budget.Reservation{}, err
 	}
-	r, err := s.Ledger.Credit(c, ref, true)
+	r, err := s.Ledger.Credit(c.Request.Context(), ref, true)
 	if err != nil {
 		s.audit(c, why, err, "force credit")
 	}
@@ -274,13 +274,13 @@ func (s *Server) forceCredit(c *gin.Context, ref budget.Ref, why string) (budget
 func (s handlers) GetJournal(c *gin.Context, id openapi.ID, params openapi.GetJournalParams) {
 	ref, err := s.ref(c, id, params.Tenant)
 	if err == nil {
-		_, err = s.Ledger.Get(c, ref)
+		_, err = s.Ledger.Get(c.Request.Context(), ref)
 	}
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
-	entries, err := s.Ledger.Journal(c, ref)
+	entries, err := s.Ledger.Journal(c.Request.Context(), ref)
 	if err != nil {
 		s.fail(c, err)
 		return

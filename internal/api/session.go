@@ -34,7 +34,7 @@ func (s handlers) CreateSession(c *gin.Context) {
 	if !key.ExpiresAt.IsZero() && key.ExpiresAt.Before(session.ExpiresAt) {
 		session.ExpiresAt = key.ExpiresAt
 	}
-	if err := s.Ledger.CreateSession(c, session); err != nil {
+	if err := s.Ledger.CreateSession(c.Request.Context(), session); err != nil {
 		s.fail(c, err)
 		return
 	}
@@ -58,7 +58,7 @@ func (s handlers) GetSession(c *gin.Context) {
 // DeleteSession signs the console out.
 func (s handlers) DeleteSession(c *gin.Context) {
 	if p := who(c); p.Session != nil {
-		if err := s.Ledger.DeleteSession(c, p.Session.IDHash); err != nil {
+		if err := s.Ledger.DeleteSession(c.Request.Context(), p.Session.IDHash); err != nil {
 			s.fail(c, err)
 			return
 		}

@@ -18,7 +18,7 @@ const maxCap = 1 << 53
 
 // ListTenants answers all tenants to those who read all, else the caller's own.
 func (s handlers) ListTenants(c *gin.Context) {
-	tenants, err := s.Ledger.Tenants(c)
+	tenants, err := s.Ledger.Tenants(c.Request.Context())
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -38,7 +38,7 @@ func (s handlers) GetTenant(c *gin.Context, tenant openapi.TenantPath) {
 		s.fail(c, budget.ErrNotFound)
 		return
 	}
-	t, err := s.Ledger.Tenant(c, tenant)
+	t, err := s.Ledger.Tenant(c.Request.Context(), tenant)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -52,18 +52,22 @@ func (s handlers) PutQuota(c *gin.Context, tenant openapi.TenantPath) {
 	if !ok {
 		return
 	}
-	t, err := s.Ledger.SetQuota(c, tenant, limit)
+	t, err := s.Ledger.SetQuota(c.Request.Context(), tenant, limit)
 	s.changed(c, tenantWire(t), err, capText(limit))
 }
 
 // PutEngines replaces a tenant's allow list of engines and source prefixes.
 func (s handlers) PutEngines(c *gin.Context, tenant openapi.TenantPath) {
-	s.putList(c, tenant, func(allow []string) (budget.Tenant, error) { return s.Ledger.SetEngines(c, tenant, allow) })
+	s.putList(c, tenant, func(allow []string) (budget.Tenant, error) {
+		return s.Ledger.SetEngines(c.Request.Context(), tenant, allow)
+	})
 }
 
 // PutTenantPools replaces the pools that a tenant may submit to.
 func (s handlers) PutTenantPools(c *gin.Context, tenant openapi.TenantPath) {
-	s.putList(c, tenant, func(allow []string) (budget.Tenant, error) { return s.Ledger.SetPools(c, tenant, allow) })
+	s.putList(c, tenant, func(allow []string) (budget.Tenant, error) {
+		return s.Ledger.SetPools(c.Request.Context(), tenant, allow)
+	})
 }
 
 func (s *Server) putList(c *gin.Context, tenant string, set func([]string) (budget.Tenant, error)) {
@@ -87,7 +91,7 @@ func (s *Server) putList(c *gin.Context, tenant string, set func([]string) (budg
 
 // ListPools answers all pools.
 func (s handlers) ListPools(c *gin.Context) {
-	pools, err := s.Ledger.Pools(c)
+	pools, err := s.Ledger.Pools(c.Request.Context())
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -105,7 +109,7 @@ func (s handlers) PutPool(c *gin.Context, pool string) {
 	if !ok {
 		return
 	}
-	p, err := s.Ledger.SetPool(c, pool, limit)
+	p, err := s.Ledger.SetPool(c.Request.Context(), pool, limit)
 	s.changed(c, poolWire(p), err, capText(limit))
 }
 
