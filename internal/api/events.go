@@ -31,13 +31,15 @@ const (
 	keepAlive       = 15 * time.Second
 	subscriberQueue = 256
 	maxSubscribers  = 1024
+	// maxPerKey leaves room for others: nobody takes all streams.
+	maxPerKey = 64
 )
 
 // Hub hands events to the open streams. A stream that cannot keep up is told
 // to read everything again instead of holding the others back.
 type Hub struct {
 	mu     sync.Mutex
-	subs   map[chan Event]struct{}
+	subs   map[chan Event]string // the key's id
 	closed chan struct{}
 	once   sync.Once
 	quiet  time.Duration // between two comments of a stream
@@ -45,7 +47,7 @@ type Hub struct {
 
 // NewHub returns a hub without subscribers.
 func NewHub() *Hub {
-	return &Hub{subs: map[chan Event]struct{}{}, closed: make(chan struct{}), quiet: keepAlive}
+	return &Hub{subs: map[chan Event]string{}, closed: make(chan struct{}), quiet: keepAlive}
 }
 
 // Publish never blocks.
@@ -65,15 +67,24 @@ func (h *Hub) Publish(e Event) {
 // Close ends every stream, so that a server can shut down.
 func (h *Hub) Close() { h.once.Do(func() { close(h.closed) }) }
 
-func (h *Hub) subscribe() (chan Event, bool) {
+func (h *Hub) subscribe(key string) (chan Event, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.subs) >= maxSubscribers {
-		return nil, false
+		return nil, &problem{http.StatusServiceUnavailable, codeUnavailable, fmt.Sprintf("%d event streams are open already; try again later", maxSubscribers), ""}
+	}
+	mine := 0
+	for _, k := range h.subs {
+		if k == key {
+			mine++
+		}
+	}
+	if mine >= maxPerKey {
+		return nil, &problem{http.StatusTooManyRequests, "too_many_streams", fmt.Sprintf("%d event streams of this key are open already; close one first", maxPerKey), ""}
 	}
 	ch := make(chan Event, subscriberQueue)
-	h.subs[ch] = struct{}{}
-	return ch, true
+	h.subs[ch] = key
+	return ch, nil
 }
 
 func (h *Hub) unsubscribe(ch chan Event) {
@@ -89,9 +100,9 @@ func (s handlers) StreamEvents(c *gin.Context, params openapi.StreamEventsParams
 		s.fail(c, err)
 		return
 	}
-	ch, ok := s.Hub.subscribe()
-	if !ok {
-		s.fail(c, &problem{http.StatusServiceUnavailable, codeUnavailable, fmt.Sprintf("%d event streams are open already; try again later", maxSubscribers), ""})
+	ch, err := s.Hub.subscribe(who(c).KeyID)
+	if err != nil {
+		s.fail(c, err)
 		return
 	}
 	defer func() { s.Hub.unsubscribe(ch) }()

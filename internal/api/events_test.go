@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -95,8 +96,8 @@ func TestEventsByTopic(t *testing.T) {
 func TestSlowSubscriberIsEnded(t *testing.T) {
 	t.Parallel()
 	h := NewHub()
-	slow, _ := h.subscribe()
-	quick, _ := h.subscribe()
+	slow, _ := h.subscribe("slow")
+	quick, _ := h.subscribe("quick")
 	for i := range subscriberQueue + 1 {
 		h.Publish(Event{Topic: "node", Revision: int64(i)})
 		if e := <-quick; e.Revision != int64(i) {
@@ -117,10 +118,10 @@ func TestSlowSubscriberIsEnded(t *testing.T) {
 func TestSubscribersAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	first, _ := b.hub.subscribe()
-	for range maxSubscribers - 1 {
-		if _, ok := b.hub.subscribe(); !ok {
-			t.Fatal("refused too early")
+	first, _ := b.hub.subscribe("k0")
+	for i := 1; i < maxSubscribers; i++ {
+		if _, err := b.hub.subscribe(fmt.Sprint("k", i)); err != nil {
+			t.Fatalf("refused at %d: %v", i, err)
 		}
 	}
 	a := b.ask(b.a, "GET", "/events", "")
@@ -130,6 +131,18 @@ func TestSubscribersAreBounded(t *testing.T) {
 	}
 	b.hub.unsubscribe(first)
 	b.open(b.a, "")
+}
+
+func TestNobodyTakesAllStreams(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for range maxPerKey {
+		if _, err := b.hub.subscribe(idOf(b.a)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.ask(b.a, "GET", "/events", "").fails(429, "too_many_streams")
+	b.open(b.b, "")
 }
 
 func TestStreamsEndWhenTheHubCloses(t *testing.T) {

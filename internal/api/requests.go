@@ -145,8 +145,12 @@ func (s handlers) ListRequests(c *gin.Context, params openapi.ListRequestsParams
 	}
 	out := openapi.RequestList{Items: []openapi.Request{}}
 	page := f.Limit
+	step := page
+	if reason != "" {
+		step = maxPage // reasons are derived, so that rows are read and passed over
+	}
 	for {
-		f.Limit = page + 1 // one more tells whether there is a next page
+		f.Limit = step + 1 // one more tells whether there is a next page
 		rows, err := s.Ledger.List(c.Request.Context(), f)
 		if err != nil {
 			s.fail(c, err)
@@ -168,7 +172,7 @@ func (s handlers) ListRequests(c *gin.Context, params openapi.ListRequestsParams
 				out.Items = append(out.Items, rec)
 			}
 		}
-		if len(rows) <= page {
+		if len(rows) <= step {
 			c.JSON(http.StatusOK, out)
 			return
 		}

@@ -18,6 +18,7 @@ const (
 	ReasonNotRoutable         = "NotRoutable"
 	ReasonNoLiveKey           = "NoLiveKey"
 	ReasonNotCalled           = "NotCalled"
+	ReasonNoContent           = "NoContent"
 	ReasonStopping            = "Stopping"
 	ReasonUnreadable          = "Unreadable"
 )

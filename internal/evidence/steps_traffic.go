@@ -71,7 +71,7 @@ func (f Facts) firstChunk() Step {
 		s.Expected = "a first content chunk flushed to the caller"
 	}
 	if call.Outcome == traffic.Completed {
-		s.Reason = "NoContent"
+		s.Reason = ReasonNoContent
 	}
 	return s
 }

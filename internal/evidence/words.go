@@ -5,6 +5,7 @@ import (
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/traffic"
 )
 
 // message tells a step's state in one English sentence with its figures.
@@ -43,13 +44,13 @@ func nextAction(reason string) string {
 		return "RaisePoolCapOrLowerCost"
 	case ReasonExpired, string(budget.TTLElapsed), ReasonCancelled, ReasonReleasedBeforeReady:
 		return "SubmitAgainUnderNewID"
-	case string(delivery.NameTaken):
+	case string(delivery.NameTaken), string(delivery.NotOwned):
 		return "RemoveForeignObject"
 	case string(delivery.NoFragmentFits):
 		return "FreeCardMemoryOrAskForLess"
 	case string(delivery.ModelLoadFailed), string(delivery.CrashLooping):
 		return "ReadEngineLogs"
-	case ReasonNotCalled:
+	case ReasonNotCalled, ReasonNoContent, string(traffic.ClientCancelled), string(traffic.ExpiredWaiting), string(traffic.RejectedFull), string(traffic.RejectedLimit):
 		return "CallTheModel"
 	case ReasonNoLiveKey:
 		return "CreateKeyOrGrant"
@@ -57,7 +58,7 @@ func nextAction(reason string) string {
 		return "RunLedgerVerify"
 	case ReasonLost, string(delivery.ReleaseBlocked):
 		return "CheckTheNode"
-	case "upstream_cut", "upstream_error":
+	case string(traffic.UpstreamCut), string(traffic.UpstreamError):
 		return "ReadEngineLogs"
 	default:
 		return "Wait"
