@@ -33,14 +33,11 @@ func (c *cli) keyCreate() *cobra.Command {
 				seconds := int64(expires.Seconds())
 				body.ExpiresInSeconds = &seconds
 			}
-			resp, err := conn.api.CreateKeyWithResponse(cmd.Context(), body)
+			doc, err := document201(conn.api.CreateKeyWithResponse(cmd.Context(), body))
 			if err != nil {
-				return check(err, nil, nil)
-			}
-			if err := expect(resp.JSON201 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
-			k := *resp.JSON201
+			k := *doc
 			t := table{head: []string{"ID", "TENANT", "ROLE", "KEY"}}
 			t.add(k.Id, text(k.Tenant), string(k.Role), k.Key)
 			return c.print(k, []string{k.Key}, t)
@@ -59,16 +56,13 @@ func (c *cli) keyList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			resp, err := conn.api.ListKeysWithResponse(cmd.Context())
+			doc, err := document200(conn.api.ListKeysWithResponse(cmd.Context()))
 			if err != nil {
-				return check(err, nil, nil)
-			}
-			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			t := table{head: []string{"ID", "TENANT", "ROLE", "AGE", "STATUS"}}
 			var names []string
-			for _, k := range resp.JSON200.Items {
+			for _, k := range doc.Items {
 				names = append(names, k.Id)
 				status := "live"
 				if k.RevokedAt != nil {
@@ -78,7 +72,7 @@ func (c *cli) keyList() *cobra.Command {
 				}
 				t.add(k.Id, text(k.Tenant), string(k.Role), ageOf(k.CreatedAt), status)
 			}
-			return c.print(*resp.JSON200, names, t)
+			return c.print(*doc, names, t)
 		},
 	}
 }
@@ -91,11 +85,7 @@ func (c *cli) keyRevoke() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			resp, err := conn.api.RevokeKeyWithResponse(cmd.Context(), args[0])
-			if err != nil {
-				return check(err, nil, nil)
-			}
-			if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+			if err := answered(conn.api.RevokeKeyWithResponse(cmd.Context(), args[0])); err != nil {
 				return err
 			}
 			_, _ = fmt.Fprintf(c.out, "key %s is revoked\n", args[0])
@@ -129,15 +119,12 @@ func (c *cli) grantAdd(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := conn.api.PutGrantWithResponse(cmd.Context(), args[0], args[1], args[2])
+	doc, err := document200(conn.api.PutGrantWithResponse(cmd.Context(), args[0], args[1], args[2]))
 	if err != nil {
-		return check(err, nil, nil)
-	}
-	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
-	names, t := grantTable([]openapi.Grant{*resp.JSON200})
-	return c.print(*resp.JSON200, names, t)
+	names, t := grantTable([]openapi.Grant{*doc})
+	return c.print(*doc, names, t)
 }
 
 func (c *cli) grantRemove(cmd *cobra.Command, args []string) error {
@@ -145,11 +132,7 @@ func (c *cli) grantRemove(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := conn.api.DeleteGrantWithResponse(cmd.Context(), args[0], args[1], args[2])
-	if err != nil {
-		return check(err, nil, nil)
-	}
-	if err := check(nil, resp.HTTPResponse, resp.Body); err != nil {
+	if err := answered(conn.api.DeleteGrantWithResponse(cmd.Context(), args[0], args[1], args[2])); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintf(c.out, "%s may no longer call %s/%s\n", args[2], args[0], args[1])
@@ -161,13 +144,10 @@ func (c *cli) grantList(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := conn.api.ListGrantsWithResponse(cmd.Context())
+	doc, err := document200(conn.api.ListGrantsWithResponse(cmd.Context()))
 	if err != nil {
-		return check(err, nil, nil)
-	}
-	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
-	names, t := grantTable(resp.JSON200.Items)
-	return c.print(*resp.JSON200, names, t)
+	names, t := grantTable(doc.Items)
+	return c.print(*doc, names, t)
 }

@@ -33,14 +33,11 @@ func (c *cli) quotaGet(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := conn.api.ListTenantsWithResponse(cmd.Context())
+	doc, err := document200(conn.api.ListTenantsWithResponse(cmd.Context()))
 	if err != nil {
-		return check(err, nil, nil)
-	}
-	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
-	list := resp.JSON200
+	list := doc
 	if len(args) == 1 {
 		list.Items = keep(list.Items, func(t openapi.Tenant) bool { return t.Tenant == args[0] })
 		if len(list.Items) == 0 {
@@ -78,15 +75,12 @@ func (c *cli) quotaSet(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := conn.api.PutQuotaWithResponse(cmd.Context(), args[0], limit)
+	doc, err := document200(conn.api.PutQuotaWithResponse(cmd.Context(), args[0], limit))
 	if err != nil {
-		return check(err, nil, nil)
-	}
-	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
-	names, t := tenantTable([]openapi.Tenant{*resp.JSON200})
-	return c.print(*resp.JSON200, names, t)
+	names, t := tenantTable([]openapi.Tenant{*doc})
+	return c.print(*doc, names, t)
 }
 
 func (c *cli) poolCommand() *cobra.Command {
@@ -113,14 +107,11 @@ func (c *cli) poolGet(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := conn.api.ListPoolsWithResponse(cmd.Context())
+	doc, err := document200(conn.api.ListPoolsWithResponse(cmd.Context()))
 	if err != nil {
-		return check(err, nil, nil)
-	}
-	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
-	list := resp.JSON200
+	list := doc
 	if len(args) == 1 {
 		list.Items = keep(list.Items, func(p openapi.Pool) bool { return p.Pool == args[0] })
 		if len(list.Items) == 0 {
@@ -140,15 +131,12 @@ func (c *cli) poolSet(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := conn.api.PutPoolWithResponse(cmd.Context(), args[0], limit)
+	doc, err := document200(conn.api.PutPoolWithResponse(cmd.Context(), args[0], limit))
 	if err != nil {
-		return check(err, nil, nil)
-	}
-	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
-	names, t := poolTable([]openapi.Pool{*resp.JSON200})
-	return c.print(*resp.JSON200, names, t)
+	names, t := poolTable([]openapi.Pool{*doc})
+	return c.print(*doc, names, t)
 }
 
 func (c *cli) stepCommand() *cobra.Command {
@@ -166,20 +154,17 @@ func (c *cli) stepCommand() *cobra.Command {
 				before := openapi.StepCrashBefore(crash)
 				body.CrashBefore = &before
 			}
-			resp, err := conn.api.StepWithResponse(cmd.Context(), body)
+			doc, err := document200(conn.api.StepWithResponse(cmd.Context(), body))
 			if err != nil {
-				return check(err, nil, nil)
-			}
-			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			t := table{head: []string{"REQUEST", "DID", "DETAIL"}}
 			var names []string
-			for _, d := range resp.JSON200.Done {
+			for _, d := range doc.Done {
 				names = append(names, d.Id)
 				t.add(d.Tenant+"/"+d.Id, d.Did, text(d.Detail))
 			}
-			return c.print(*resp.JSON200, names, t)
+			return c.print(*doc, names, t)
 		},
 	}
 	cmd.Flags().IntVar(&count, "count", 1, "rows of this round at most")

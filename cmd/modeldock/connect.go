@@ -4,99 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"modeldock.io/internal/api/openapi"
 )
 
 // adminEntry is the admin's name in a keys.json.
 const adminEntry = "admin"
-
-// contexts is the saved ~/.config/modeldock/config.yaml.
-type contexts struct {
-	Current  string                  `json:"current"`
-	Contexts map[string]savedContext `json:"contexts"`
-}
-
-type savedContext struct {
-	URL     string `json:"url"`
-	KeyFile string `json:"keyFile"`
-	Tenant  string `json:"tenant,omitempty"` // whose key plain verbs use
-}
-
-func contextsPath() (string, error) {
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return "", fmt.Errorf("find the configuration directory: %w", err)
-	}
-	return filepath.Join(dir, "modeldock", "config.yaml"), nil
-}
-
-func loadContexts() (contexts, error) {
-	var c contexts
-	path, err := contextsPath()
-	if err != nil {
-		return c, err
-	}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return c, nil
-	}
-	if err != nil {
-		return c, fmt.Errorf("read the saved contexts: %w", err)
-	}
-	if err := yaml.Unmarshal(data, &c); err != nil {
-		return c, fmt.Errorf("read %s: %w", path, err)
-	}
-	return c, nil
-}
-
-// saveContext stores ctx under name and makes it the current one.
-func saveContext(name string, ctx savedContext) error {
-	all, err := loadContexts()
-	if err != nil {
-		return err
-	}
-	if all.Contexts == nil {
-		all.Contexts = map[string]savedContext{}
-	}
-	all.Current, all.Contexts[name] = name, ctx
-	data, err := yaml.Marshal(all)
-	if err != nil {
-		return fmt.Errorf("encode the saved contexts: %w", err)
-	}
-	path, err := contextsPath()
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("save the context: %w", err)
-	}
-	// A command that reads at this moment sees the old file or the new one.
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // 0600
-	if err != nil {
-		return fmt.Errorf("save the context: %w", err)
-	}
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-		return fmt.Errorf("save the context: %w", err)
-	}
-	return nil
-}
 
 // answerWithin bounds a call that is no stream.
 const answerWithin = time.Minute
@@ -155,19 +75,6 @@ func (conn *connection) whose() *string {
 	return &conn.tenant
 }
 
-func (c *cli) savedContext() (savedContext, error) {
-	all, err := loadContexts()
-	if err != nil {
-		return savedContext{}, failed(err)
-	}
-	name := first(c.opts.context, all.Current)
-	saved, ok := all.Contexts[name]
-	if !ok && c.opts.context != "" {
-		return saved, usage("no context %q is saved", c.opts.context)
-	}
-	return saved, nil
-}
-
 func (c *cli) key(saved savedContext, asAdmin bool) (string, error) {
 	if key := os.Getenv("MODELDOCK_KEY"); key != "" && c.opts.keyFile == "" {
 		return key, nil
@@ -223,49 +130,61 @@ func first(values ...string) string {
 	return ""
 }
 
-// check turns an answer that is not a success into an error with its exit code.
-func check(err error, resp *http.Response, body []byte) error {
+// answer is what every call of the generated client returns.
+type answer interface {
+	StatusCode() int
+	Status() string
+	ContentType() string
+	GetBody() []byte
+}
+
+// document200 returns the document of a call that answers 200 with one; every
+// other answer is an error with its exit code.
+func document200[T any, R interface {
+	answer
+	GetJSON200() *T
+}](resp R, err error) (*T, error) {
+	if err := answered(resp, err); err != nil {
+		return nil, err
+	}
+	return there(resp, resp.GetJSON200())
+}
+
+// document201 is document200 for calls that create.
+func document201[T any, R interface {
+	answer
+	GetJSON201() *T
+}](resp R, err error) (*T, error) {
+	if err := answered(resp, err); err != nil {
+		return nil, err
+	}
+	return there(resp, resp.GetJSON201())
+}
+
+// document202 is document200 for calls that are accepted and take effect later.
+func document202[T any, R interface {
+	answer
+	GetJSON202() *T
+}](resp R, err error) (*T, error) {
+	if err := answered(resp, err); err != nil {
+		return nil, err
+	}
+	return there(resp, resp.GetJSON202())
+}
+
+func there[T any](resp answer, doc *T) (*T, error) {
+	if doc == nil {
+		return nil, strangeAnswer(resp.Status(), resp.ContentType())
+	}
+	return doc, nil
+}
+
+// answered checks a call whose answer carries nothing.
+func answered(resp answer, err error) error {
 	if err != nil {
 		return failed(fmt.Errorf("ask the management API: %w", err))
 	}
-	if resp.StatusCode < 300 {
-		if len(body) > 0 && !strings.Contains(resp.Header.Get("Content-Type"), "json") {
-			return strangeAnswer(resp)
-		}
-		return nil
-	}
-	var e openapi.Error
-	if json.Unmarshal(body, &e) != nil || e.Error.Message == "" {
-		return &exitError{exitOf(resp.StatusCode), fmt.Errorf("%s answered %s: is there a ModelDock at %s?", resp.Request.URL.Path, resp.Status, resp.Request.URL.Host)}
-	}
-	message := e.Error.Message
-	field := text(e.Error.Field)
-	if field != "" && !strings.Contains(message, field) {
-		message += " (field " + field + ")"
-	}
-	if e.Error.Code != "" { // the gateway has errors without one
-		message += " (" + e.Error.Code + ")"
-	}
-	if field == "tenant" && resp.StatusCode == http.StatusBadRequest {
-		message += "; on the command line: --tenant NAME"
-	}
-	return &exitError{exitOf(resp.StatusCode), errors.New(plain(message))}
-}
-
-// expect is check for an answer that has to be a document.
-func expect(isThere bool, resp *http.Response, body []byte) error {
-	if err := check(nil, resp, body); err != nil {
-		return err
-	}
-	if !isThere {
-		return strangeAnswer(resp)
-	}
-	return nil
-}
-
-func strangeAnswer(resp *http.Response) error {
-	return failed(fmt.Errorf("%s answered %s with %q, which no ModelDock does: is it at %s?",
-		resp.Request.URL.Path, resp.Status, resp.Header.Get("Content-Type"), resp.Request.URL.Host))
+	return check(resp.StatusCode(), resp.Status(), resp.ContentType(), resp.GetBody())
 }
 
 // stream opens a long-lived answer that the generated client would buffer.
@@ -285,7 +204,7 @@ func (conn *connection) stream(ctx context.Context, method, path string, body []
 	if resp.StatusCode >= 300 {
 		defer func() { _ = resp.Body.Close() }()
 		data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-		return nil, check(nil, resp, data)
+		return nil, check(resp.StatusCode, resp.Status, resp.Header.Get("Content-Type"), data)
 	}
 	return resp, nil
 }

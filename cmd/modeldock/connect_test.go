@@ -176,7 +176,7 @@ func TestServersThatAreNoModelDock(t *testing.T) {
 	strange := answers(t, 206, "application/json", `{"hello":"world"}`)
 	broken := answers(t, 502, "text/html", "<html>bad gateway</html>")
 	for _, verb := range append(verbs(), "key revoke x", "grant remove a b c") {
-		modeldock(t, append(strings.Fields(verb), html...)...).exits(exitFailed, "is it at")
+		modeldock(t, append(strings.Fields(verb), html...)...).exits(exitFailed, "is there one at this URL")
 		modeldock(t, append(strings.Fields(verb), broken...)...).exits(exitFailed, "502")
 	}
 	for _, verb := range verbs() {

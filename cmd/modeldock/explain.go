@@ -23,14 +23,11 @@ func (c *cli) explainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			resp, err := conn.api.GetEvidenceWithResponse(cmd.Context(), args[0], &openapi.GetEvidenceParams{Tenant: conn.whose()})
+			doc, err := document200(conn.api.GetEvidenceWithResponse(cmd.Context(), args[0], &openapi.GetEvidenceParams{Tenant: conn.whose()}))
 			if err != nil {
-				return check(err, nil, nil)
-			}
-			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
-			return c.explain(*resp.JSON200)
+			return c.explain(*doc)
 		},
 	}
 }

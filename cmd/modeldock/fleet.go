@@ -17,22 +17,19 @@ func (c *cli) modelsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			resp, err := conn.api.ListModelsWithResponse(cmd.Context())
+			doc, err := document200(conn.api.ListModelsWithResponse(cmd.Context()))
 			if err != nil {
-				return check(err, nil, nil)
-			}
-			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			t := table{head: []string{"MODEL", "VERSION", "ENGINE", "READY", "WEIGHT", "IN FLIGHT", "QUEUE", "REQUEST", "REASON"}}
 			var names []string
-			for _, m := range resp.JSON200.Items {
+			for _, m := range doc.Items {
 				names = append(names, m.Owner+"/"+m.Name)
 				for _, v := range m.Versions {
 					t.add(m.Owner+"/"+m.Name, v.Version, engineName(v), fmt.Sprintf("%d/%d", v.ReadyReplicas, v.Replicas), fmt.Sprint(v.Weight), fmt.Sprint(v.InFlight), fmt.Sprint(v.Queue), v.RequestId, text(v.Reason))
 				}
 			}
-			return c.print(*resp.JSON200, names, t)
+			return c.print(*doc, names, t)
 		},
 	}
 }
@@ -52,23 +49,20 @@ func (c *cli) nodesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			resp, err := conn.api.ListNodesWithResponse(cmd.Context())
+			doc, err := document200(conn.api.ListNodesWithResponse(cmd.Context()))
 			if err != nil {
-				return check(err, nil, nil)
-			}
-			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			t := table{head: []string{"NODE", "CARD", "MODEL", "TOTAL MiB", "RESERVED", "ALLOCATED", "FREE", "HEALTHY", "HOLDS"}}
 			var names []string
-			for _, n := range resp.JSON200.Items {
+			for _, n := range doc.Items {
 				names = append(names, n.Node)
 				for _, card := range n.Cards {
 					t.add(n.Node, fmt.Sprintf("%d", card.Index), cardName(card), fmt.Sprint(card.TotalMiB), fmt.Sprint(card.ReservedMiB),
 						fmt.Sprint(card.AllocatedMiB), fmt.Sprint(card.TotalMiB-card.ReservedMiB-card.AllocatedMiB), fmt.Sprint(card.Healthy), holds(card))
 				}
 			}
-			return c.print(*resp.JSON200, names, t)
+			return c.print(*doc, names, t)
 		},
 	}
 }

@@ -23,14 +23,11 @@ func (c *cli) ledgerVerify(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := conn.api.VerifyLedgerWithResponse(cmd.Context())
+	doc, err := document200(conn.api.VerifyLedgerWithResponse(cmd.Context()))
 	if err != nil {
-		return check(err, nil, nil)
-	}
-	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
-	rep := *resp.JSON200
+	rep := *doc
 	if rep.Clean && (c.opts.output == "table" || c.opts.output == "") {
 		_, _ = fmt.Fprintf(c.out, "clean: %d tenants, %d pools, %d reservations, %d journal entries\n", rep.Tenants, rep.Pools, rep.Reservations, rep.JournalEntries)
 		return nil
@@ -55,20 +52,17 @@ func (c *cli) ledgerJournal(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := conn.api.GetJournalWithResponse(cmd.Context(), args[0], &openapi.GetJournalParams{Tenant: conn.whose()})
+	doc, err := document200(conn.api.GetJournalWithResponse(cmd.Context(), args[0], &openapi.GetJournalParams{Tenant: conn.whose()}))
 	if err != nil {
-		return check(err, nil, nil)
-	}
-	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
 	t := table{head: []string{"REVISION", "OP", "SLOTS", "POOL", "AGE"}}
 	var names []string
-	for _, e := range resp.JSON200.Items {
+	for _, e := range doc.Items {
 		names = append(names, fmt.Sprint(e.Revision))
 		t.add(fmt.Sprint(e.Revision), string(e.Op), fmt.Sprintf("%+d", e.Slots), e.Pool, ageOf(e.At))
 	}
-	return c.print(*resp.JSON200, names, t)
+	return c.print(*doc, names, t)
 }
 
 // version is set by the release build; a plain build says what Go recorded.

@@ -60,18 +60,15 @@ func (c *cli) listCommand() *cobra.Command {
 func allRequests(ctx context.Context, conn *connection, params openapi.ListRequestsParams) (openapi.RequestList, error) {
 	all := openapi.RequestList{Items: []openapi.Request{}}
 	for {
-		resp, err := conn.api.ListRequestsWithResponse(ctx, &params)
+		doc, err := document200(conn.api.ListRequestsWithResponse(ctx, &params))
 		if err != nil {
-			return all, check(err, nil, nil)
-		}
-		if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 			return all, err
 		}
-		all.Items = append(all.Items, resp.JSON200.Items...)
-		if resp.JSON200.Next == "" {
+		all.Items = append(all.Items, doc.Items...)
+		if doc.Next == "" {
 			return all, nil
 		}
-		params.After = &resp.JSON200.Next
+		params.After = &doc.Next
 	}
 }
 
@@ -105,17 +102,14 @@ func (c *cli) releaseCommand() *cobra.Command {
 			if force {
 				params.Force = &force
 			}
-			resp, err := conn.api.ReleaseRequestWithResponse(cmd.Context(), args[0], &params, openapi.ReleaseReason{Why: opt(why)})
+			doc, err := document202(conn.api.ReleaseRequestWithResponse(cmd.Context(), args[0], &params, openapi.ReleaseReason{Why: opt(why)}))
 			if err != nil {
-				return check(err, nil, nil)
-			}
-			if err := expect(resp.JSON202 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
 			if wait {
 				return c.waitReleased(cmd.Context(), conn, args[0], timeout)
 			}
-			return c.printRequest(*resp.JSON202)
+			return c.printRequest(*doc)
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the slots are credited")

@@ -70,17 +70,14 @@ func (c *cli) submit(cmd *cobra.Command, f submitFlags) error {
 	if body.Model, err = f.model(); err != nil {
 		return err
 	}
-	resp, err := conn.api.SubmitRequestWithResponse(cmd.Context(), body)
+	doc, err := document202(conn.api.SubmitRequestWithResponse(cmd.Context(), body))
 	if err != nil {
-		return check(err, nil, nil)
-	}
-	if err := expect(resp.JSON202 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return err
 	}
 	if f.wait {
 		return c.waitReady(cmd.Context(), conn, f.id, f.timeout)
 	}
-	return c.printRequest(*resp.JSON202)
+	return c.printRequest(*doc)
 }
 
 // model returns nil where no flag speaks of one, so that the server's

@@ -18,14 +18,11 @@ func (c *cli) traceCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			resp, err := conn.api.GetTraceWithResponse(cmd.Context(), args[0])
+			doc, err := document200(conn.api.GetTraceWithResponse(cmd.Context(), args[0]))
 			if err != nil {
-				return check(err, nil, nil)
-			}
-			if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 				return err
 			}
-			return c.print(*resp.JSON200, []string{resp.JSON200.RequestId}, traceTable(*resp.JSON200))
+			return c.print(*doc, []string{doc.RequestId}, traceTable(*doc))
 		},
 	}
 }

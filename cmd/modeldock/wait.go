@@ -18,14 +18,11 @@ var fatalReasons = map[string]bool{"ModelLoadFailed": true, "CrashLooping": true
 var blockedReasons = map[string]bool{"QuotaBlocked": true, "PoolBlocked": true, "NoFragmentFits": true, "ReleaseBlocked": true}
 
 func (c *cli) fetch(ctx context.Context, conn *connection, id string) (openapi.Request, error) {
-	resp, err := conn.api.GetRequestWithResponse(ctx, id, &openapi.GetRequestParams{Tenant: conn.whose()})
+	doc, err := document200(conn.api.GetRequestWithResponse(ctx, id, &openapi.GetRequestParams{Tenant: conn.whose()}))
 	if err != nil {
-		return openapi.Request{}, check(err, nil, nil)
-	}
-	if err := expect(resp.JSON200 != nil, resp.HTTPResponse, resp.Body); err != nil {
 		return openapi.Request{}, err
 	}
-	return *resp.JSON200, nil
+	return *doc, nil
 }
 
 // poll reads the request until done says so, showing each new state on
