@@ -14,6 +14,9 @@ import (
 // prefixes such as "file:///models/".
 const (
 	allowEverything = "*"
+	// AllowOnLoopback allows everything while only this machine can reach the
+	// listener: what the demonstration's tenants start with.
+	AllowOnLoopback = "loopback:*"
 	allowEnv        = "env"
 	allowArgs       = "args"
 )
@@ -21,10 +24,9 @@ const (
 // checkAllowed refuses what would run code or read files that an admin has
 // not allowed this tenant: every engine but the simulated one, environment
 // variables, arguments outside the preset's list, and sources by prefix.
-func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string) error {
-	has := func(entry string) bool {
-		return slices.Contains(t.Engines, allowEverything) || slices.Contains(t.Engines, entry)
-	}
+func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string, onLoopback bool) error {
+	everything := slices.Contains(t.Engines, allowEverything) || (onLoopback && slices.Contains(t.Engines, AllowOnLoopback))
+	has := func(entry string) bool { return everything || slices.Contains(t.Engines, entry) }
 	switch {
 	case m.Engine != modelspec.EngineSimulated && !has(string(m.Engine)):
 		return notAllowed("model.engine", t, "engine "+string(m.Engine), string(m.Engine))
@@ -32,7 +34,7 @@ func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string) erro
 		return notAllowed("model.env", t, "environment variables", allowEnv)
 	case len(argsOutside) > 0 && !has(allowArgs):
 		return notAllowed("model.args", t, "argument "+argsOutside[0]+", which is outside the preset's list", allowArgs)
-	case strings.Contains(m.Source, "://") && !has(allowEverything) && !sourceAllowed(t.Engines, m.Source):
+	case strings.Contains(m.Source, "://") && !everything && !sourceAllowed(t.Engines, m.Source):
 		return notAllowed("model.source", t, "source "+m.Source, m.Source[:strings.Index(m.Source, "://")+3])
 	}
 	return nil

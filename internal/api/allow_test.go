@@ -53,7 +53,7 @@ func TestAllowLists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := checkAllowed(budget.Tenant{Name: "team-a", Engines: c.allow}, c.model, c.args)
+			err := checkAllowed(budget.Tenant{Name: "team-a", Engines: c.allow}, c.model, c.args, false)
 			var p *problem
 			switch {
 			case c.field == "" && err != nil:
@@ -62,6 +62,21 @@ func TestAllowLists(t *testing.T) {
 				t.Errorf("got %v, want 403 for %s", err, c.field)
 			}
 		})
+	}
+}
+
+// What the demonstration's tenants start with counts on loopback only.
+func TestLoopbackEntryCountsOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	m := modelspec.Default("x")
+	m.Engine, m.Source = modelspec.EngineCustom, "file:///models/a"
+	m.Env = map[string]string{"A": "1"}
+	tenant := budget.Tenant{Name: "team-a", Engines: []string{AllowOnLoopback}}
+	if err := checkAllowed(tenant, m, []string{"--x"}, true); err != nil {
+		t.Errorf("on loopback: %v", err)
+	}
+	if err := checkAllowed(tenant, m, nil, false); err == nil {
+		t.Error("beyond loopback everything is still allowed")
 	}
 }
 

@@ -60,9 +60,11 @@ type Config struct {
 	// ArgsOutside names a model's arguments that its engine preset does not
 	// allow by itself.
 	ArgsOutside func(m modelspec.Model) []string
-	Hub         *Hub
-	Clock       func() time.Time
-	Logger      *slog.Logger
+	// OnLoopback tells that only this machine can reach the listener.
+	OnLoopback bool
+	Hub        *Hub
+	Clock      func() time.Time
+	Logger     *slog.Logger
 }
 
 // Server answers the management API.
@@ -97,7 +99,7 @@ func (s *Server) routes() *gin.Engine {
 	openapi.RegisterHandlersWithOptions(e, handlers{s}, openapi.GinServerOptions{
 		Middlewares: []openapi.MiddlewareFunc{s.authenticate},
 		ErrorHandler: func(c *gin.Context, err error, status int) {
-			s.fail(c, &problem{status, codeInvalid, err.Error(), ""})
+			s.fail(c, badParameter(c, status, err))
 		},
 	})
 	return e

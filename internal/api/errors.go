@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -53,6 +54,14 @@ func notFound(format string, args ...any) *problem {
 
 func notBuilt(field, what string) *problem {
 	return &problem{http.StatusNotImplemented, codeNotImplemented, what + " is not built yet in this version of ModelDock; leave it out", field}
+}
+
+// badParameter names the parameter that the generated router could not read;
+// its own words are about Go.
+func badParameter(c *gin.Context, status int, err error) *problem {
+	_, rest, _ := strings.Cut(err.Error(), "parameter ")
+	name, _, _ := strings.Cut(rest, ":")
+	return &problem{status, codeInvalid, fmt.Sprintf("%s=%q is not a valid value; api/openapi.yaml says what it takes", name, c.Query(name)), name}
 }
 
 // fail answers err in the one error shape.

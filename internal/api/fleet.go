@@ -58,6 +58,9 @@ func (s *Server) served(c *gin.Context) ([]openapi.ServedModel, error) {
 			continue
 		}
 		v := s.version(c.Request.Context(), r)
+		if p := who(c); !p.readsAll() && p.Tenant != r.Tenant {
+			v = forGrantee(v)
+		}
 		i := slices.IndexFunc(out, func(m openapi.ServedModel) bool { return m.Owner == r.Tenant && m.Name == r.Model.Name })
 		if i < 0 {
 			out = append(out, openapi.ServedModel{Owner: r.Tenant, Name: r.Model.Name})
@@ -69,6 +72,13 @@ func (s *Server) served(c *gin.Context) ([]openapi.ServedModel, error) {
 		return strings.Compare(a.Owner+"/"+a.Name, b.Owner+"/"+b.Name)
 	})
 	return out, nil
+}
+
+// forGrantee leaves out what is the owner's business: its engine's output, its
+// request and where its replicas are.
+func forGrantee(v openapi.ModelVersion) openapi.ModelVersion {
+	v.RequestId, v.Message, v.Endpoints = "", nil, []openapi.Endpoint{}
+	return v
 }
 
 func mayCall(p Principal, r budget.Reservation, grants []budget.Grant) bool {

@@ -108,7 +108,7 @@ func (s *Server) permit(ctx context.Context, sub budget.Submission) error {
 	if err := checkPool(t, sub.Pool); err != nil {
 		return err
 	}
-	return checkAllowed(t, sub.Model, s.ArgsOutside(sub.Model))
+	return checkAllowed(t, sub.Model, s.ArgsOutside(sub.Model), s.OnLoopback)
 }
 
 // GetRequest answers one record.

@@ -13,9 +13,6 @@ import (
 	"modeldock.io/internal/modelspec"
 )
 
-// maxCap bounds a cap so that sums of slots stay exact.
-const maxCap = 1 << 53
-
 // ListTenants answers all tenants to those who read all, else the caller's own.
 func (s handlers) ListTenants(c *gin.Context) {
 	tenants, err := s.Ledger.Tenants(c.Request.Context())
@@ -120,9 +117,9 @@ func (s *Server) readCap(c *gin.Context, kind, name string) (int64, bool) {
 		return 0, false
 	}
 	var in openapi.Cap
-	err := errors.Join(modelspec.CheckName(kind, name), body(c, &in))
-	if err == nil && (in.Cap < 0 || in.Cap > maxCap) {
-		err = invalid("cap", "cap must be an integer from 0 to %d; got %d", int64(maxCap), in.Cap)
+	err := body(c, &in)
+	if err == nil {
+		err = budget.CheckCap(kind, name, in.Cap)
 	}
 	if err != nil {
 		s.fail(c, err)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // dataDir is an exclusively held data directory.
@@ -61,6 +62,18 @@ const keysFile = "keys.json"
 func (d *dataDir) hasKeys() bool {
 	_, err := os.Stat(d.file(keysFile))
 	return err == nil
+}
+
+// keepOldKeys moves a keys.json that belongs to another ledger out of the way,
+// so that changing the store back and forth loses nobody's keys.
+func (d *dataDir) keepOldKeys(now time.Time) error {
+	if !d.hasKeys() {
+		return nil
+	}
+	if err := os.Rename(d.file(keysFile), d.file("keys-until-"+now.UTC().Format("20060102T150405Z")+".json")); err != nil {
+		return fmt.Errorf("keep the keys of another ledger: %w", err)
+	}
+	return nil
 }
 
 // writeKeys writes keys.json (0600) atomically.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"modeldock.io/internal/api"
 	"modeldock.io/internal/budget"
 )
 
@@ -31,6 +32,9 @@ func seed(ctx context.Context, ledger budget.Ledger, dir *dataDir, opts UpOption
 		tenants = nil
 	}
 	if len(pools) == 0 {
+		if err := dir.keepOldKeys(now); err != nil {
+			return err
+		}
 		if err := seedQuotas(ctx, ledger, tenants, opts, cards); err != nil {
 			return err
 		}
@@ -47,7 +51,8 @@ func seedQuotas(ctx context.Context, ledger budget.Ledger, tenants []string, opt
 			return fmt.Errorf("set the quota of %s: %w", t, err)
 		}
 		if opts.onLoopback() {
-			if _, err := ledger.SetEngines(ctx, t, []string{"*"}); err != nil {
+			// The entry counts only while the listener is there.
+			if _, err := ledger.SetEngines(ctx, t, []string{api.AllowOnLoopback}); err != nil {
 				return fmt.Errorf("allow engines to %s: %w", t, err)
 			}
 		}

@@ -124,7 +124,7 @@ func checkSeeded(t *testing.T, l budget.Ledger, d *dataDir) {
 	}
 	for _, q := range tenants {
 		opens(t, l, keys[q.Name], q.Name, budget.RoleTenant)
-		if q.Cap != 2 || fmt.Sprint(q.Engines) != "[*]" {
+		if q.Cap != 2 || fmt.Sprint(q.Engines) != "[loopback:*]" {
 			t.Errorf("tenant %+v", q)
 		}
 	}
@@ -224,6 +224,24 @@ func TestSeedAllowsNoEnginesBeyondLoopback(t *testing.T) {
 	}
 	if q, err := l.Tenant(t.Context(), "team-a"); err != nil || len(q.Engines) != 0 {
 		t.Errorf("engines %v, %v", q.Engines, err)
+	}
+}
+
+// A new ledger on a data directory with another one's keys loses nobody's keys.
+func TestSeedKeepsTheKeysOfAnotherLedger(t *testing.T) {
+	t.Parallel()
+	d := openDir(t)
+	if err := d.writeKeys(map[string]string{"admin": "of another ledger"}); err != nil {
+		t.Fatal(err)
+	}
+	l := openLedger(t, d.path)
+	if err := seed(t.Context(), l, d, DefaultUpOptions(), 2, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	opens(t, l, readKeys(t, d)["admin"], "", budget.RoleAdmin)
+	kept, err := filepath.Glob(filepath.Join(d.path, "keys-until-*.json"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("kept %v, %v", kept, err)
 	}
 }
 
