@@ -107,6 +107,7 @@ func (r *Relay) deliver(ctx context.Context, in budget.Intent) (Step, error) {
 	if in.Op == budget.Delete {
 		step.Did = "deleted"
 		if step.Object, err = r.delete(ctx, in.Ref); err == nil {
+			r.cfg.Crash(CrashBeforeAck)
 			return step, r.ledgerError(r.cfg.Outbox.DeleteDelivered(ctx, in))
 		}
 	} else {

@@ -109,6 +109,33 @@ func TestCrashBeforeAckCostsNothing(t *testing.T) {
 	}
 }
 
+// The same for a deletion: the target has begun it, and nobody told the ledger.
+func TestCrashBeforeTheAckOfADeletion(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ref := b.reserve("team-a", "demo", 3)
+	b.deliver()
+	b.release(ref)
+	ctx, cancel := context.WithCancel(t.Context())
+	reached := ""
+	b.wire(func(p string) { reached = p; cancel() })
+	_, _ = b.relay.Round(ctx, 1)
+	if reached != delivery.CrashBeforeAck || b.target.objects[ref] != nil {
+		t.Fatalf("crashed at %q, objects %+v", reached, b.target.objects)
+	}
+	b.wire(func(string) {})
+	if s := b.settle(); len(s.Steps) != 0 {
+		t.Fatalf("credited before the ledger knows of the deletion: %+v", s)
+	}
+	b.pass(time.Minute)
+	b.deliver()
+	b.settle()
+	if b.state(ref) != budget.Released {
+		t.Fatalf("state %s", b.state(ref))
+	}
+	b.clean("team-a", 0)
+}
+
 func TestReleaseWhileBeingMadeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

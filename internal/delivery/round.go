@@ -11,7 +11,7 @@ import (
 // The points at which a test, or --crash-before, may end the process.
 const (
 	CrashBeforeCreate = "create" // the intent is leased, the target knows nothing
-	CrashBeforeAck    = "ack"    // the target has the object, the ledger does not know
+	CrashBeforeAck    = "ack"    // the target did as it was told, the ledger does not know
 	CrashBeforeCredit = "credit" // everything is gone, the slots are still held
 )
 
