@@ -29,6 +29,10 @@ type Process struct {
 // Start runs spec under a new supervisor (executable's hidden subcommand) and
 // returns once the model's main process runs.
 func Start(executable, runID string, spec Spec) (*Process, error) {
+	// Every time: a driver's library may have opened another one since.
+	if err := keepInherited(); err != nil {
+		return nil, err
+	}
 	controlRead, controlWrite, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make the control pipe: %w", err)

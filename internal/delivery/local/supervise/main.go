@@ -18,8 +18,7 @@ import (
 // Main runs the supervisor until its model and everything that the model
 // started are gone, and returns the process's exit code.
 func Main(_ []string) int {
-	syscall.CloseOnExec(controlFD)
-	syscall.CloseOnExec(eventFD)
+	kept := keepInherited()
 	// A parent-death signal belongs to the thread that forked, so this one
 	// must live as long as the process.
 	runtime.LockOSThread()
@@ -28,7 +27,11 @@ func Main(_ []string) int {
 		events:  json.NewEncoder(os.NewFile(eventFD, "events")),
 		stop:    make(chan time.Duration, 4),
 	}
-	if err := s.run(); err != nil {
+	err := kept
+	if err == nil {
+		err = s.run()
+	}
+	if err != nil {
 		_ = s.events.Encode(event{Failed: err.Error()})
 		return 1
 	}
