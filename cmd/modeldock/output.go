@@ -63,13 +63,24 @@ func (t *table) write(w io.Writer) error {
 	_, _ = fmt.Fprintln(tw, strings.Join(t.head, "\t"))
 	for _, row := range t.rows {
 		for i, cell := range row {
-			if row[i] = plain(cell); row[i] == "" {
+			if row[i] = clip(plain(cell)); row[i] == "" {
 				row[i] = "-"
 			}
 		}
 		_, _ = fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
 	return tw.Flush()
+}
+
+// longestCell keeps a message with an engine's last lines from filling the
+// screen; explain and -o json show it whole.
+const longestCell = 120
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > longestCell {
+		return string(r[:longestCell-1]) + "…"
+	}
+	return s
 }
 
 // plain keeps text on its line and away from the terminal's controls: messages

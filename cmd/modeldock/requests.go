@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -91,6 +92,9 @@ func (c *cli) releaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "release ID", Short: "Stop a model and give its slots back", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if why != "" && !force {
+				return usage("--why is the reason of a forced release: add --force, or leave it out")
+			}
 			conn, err := c.connect(force)
 			if err != nil {
 				return err
@@ -197,10 +201,29 @@ func (w *watcher) show(ctx context.Context) error {
 		line := r.Tenant + "/" + progress(r) + fmt.Sprintf(" (%d ready)", r.ReadyReplicas)
 		if (w.only == "" || w.only == r.Id) && w.last[key] != line {
 			w.last[key] = line
-			_, _ = fmt.Fprintln(w.out, time.Now().Format("15:04:05")+"  "+line)
+			if err := w.tell(r, line); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// tell prints one change as -o asks: a line for people, or the record, with
+// JSON as one line each and YAML as one document each.
+func (w *watcher) tell(r openapi.Request, line string) error {
+	switch w.opts.output {
+	case "json":
+		return failed(json.NewEncoder(w.out).Encode(r))
+	case "yaml":
+		_, _ = fmt.Fprintln(w.out, "---")
+		return w.print(r, nil, table{})
+	case "name":
+		return w.print(r, []string{r.Id}, table{})
+	default:
+		_, err := fmt.Fprintln(w.out, time.Now().Format("15:04:05")+"  "+line)
+		return failed(err)
+	}
 }
 
 func firstErr(errs ...error) error {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -35,7 +36,7 @@ func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writ
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	p.health.ready(true)
-	running := Running{URL: "http://" + listener.Addr().String(), KeysFile: p.dir.file(keysFile), Demo: !p.opts.NoDemo}
+	running := Running{URL: "http://" + reachable(listener.Addr()), KeysFile: p.dir.file(keysFile), Demo: !p.opts.NoDemo}
 	p.banner(out, running)
 	started(running)
 	var err error
@@ -66,6 +67,14 @@ func (p *platform) shutdown(server *http.Server, stopWork func()) error {
 	return err
 }
 
+// reachable is an address to open in a browser on this machine.
+func reachable(a net.Addr) string {
+	if tcp, ok := a.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+	}
+	return a.String()
+}
+
 // handler is the one listener's map: console, gateway, health, management API.
 func (p *platform) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -77,8 +86,8 @@ func (p *platform) handler() http.Handler {
 	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})))
 	mux.Handle("/", p.api.Handler())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if (r.URL.Path == "/" || r.URL.Path == "/console") && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-			http.Redirect(w, r, "/console/", http.StatusFound)
+		if r.URL.Path == "/" || r.URL.Path == "/console" {
+			toConsole(w, r)
 			return
 		}
 		// The mux would answer an unclean path with a redirect in HTML.
@@ -91,6 +100,14 @@ func (p *platform) handler() http.Handler {
 			mux.ServeHTTP(w, r)
 		}
 	})
+}
+
+func toConsole(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		answerJSON(w, r, http.StatusMethodNotAllowed, nil)
+		return
+	}
+	http.Redirect(w, r, console.Prefix, http.StatusFound)
 }
 
 // clean reports whether the mux takes the path as it is.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"io/fs"
 	"net/http"
 	"path"
@@ -45,7 +46,7 @@ func newHandler(files fs.FS) http.Handler {
 func unreadable(err error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		setSecurityHeaders(w.Header())
-		http.Error(w, "the console's files cannot be read: "+err.Error(), http.StatusInternalServerError)
+		refuse(w, http.StatusInternalServerError, "internal", "the console's files cannot be read: "+err.Error())
 	})
 }
 
@@ -58,7 +59,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setSecurityHeaders(w.Header())
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "the console answers GET and HEAD only", http.StatusMethodNotAllowed)
+		refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "the console answers GET and HEAD only")
 		return
 	}
 	if r.URL.Path == strings.TrimSuffix(Prefix, "/") {
@@ -81,7 +82,7 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	if name != indexPage && isFile(name, r.Header.Get("Accept")) {
-		http.Error(w, "no such file in this build of the console; reload the page", http.StatusNotFound)
+		refuse(w, http.StatusNotFound, "not_found", "no such file in this build of the console; reload the page")
 		return
 	}
 	page, ok := s.assets[indexPage]
@@ -100,6 +101,14 @@ func isFile(name, accept string) bool {
 		return true
 	}
 	return strings.Contains(path.Base(name), ".") && !strings.Contains(accept, "text/html")
+}
+
+// refuse answers in the shape of the management API, which shares the listener.
+func refuse(w http.ResponseWriter, status int, code, message string) {
+	body, _ := json.Marshal(map[string]any{"error": map[string]string{"code": code, "message": message}}) // strings only
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
 }
 
 func setSecurityHeaders(h http.Header) {
