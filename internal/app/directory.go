@@ -194,8 +194,15 @@ func (d *directory) model(ctx context.Context, r budget.Reservation) traffic.Mod
 	if b, err := d.ledger.Binding(ctx, r.Ref); err == nil {
 		m.ObjectUID = b.UID
 	}
-	if st, err := d.target.Observe(ctx, r.Ref); err == nil && st.Exists && st.Ready == 0 && st.LastFailure != nil {
-		m.Failure = string(st.LastFailure.Reason)
+	if st, err := d.target.Observe(ctx, r.Ref); err == nil && st.Exists && st.Ready == 0 && lasting(st.Reason) {
+		m.Failure = string(st.Reason)
 	}
 	return m
+}
+
+// lasting reports whether waiting for a model with this reason is in vain for
+// longer than a caller would wait. A model that crashed once is no such case:
+// it is started again at once.
+func lasting(r delivery.Reason) bool {
+	return r == delivery.ModelLoadFailed || r == delivery.CrashLooping || r == delivery.ProgressDeadlineExceeded
 }

@@ -209,3 +209,36 @@ func TestRefreshSinceEndsWithItsCaller(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Only what keeps a model from ever loading sends its callers away. One crash
+// of a model that was ready is over in a second.
+func TestOnlyLastingFailuresFailWaiters(t *testing.T) {
+	t.Parallel()
+	d, l := newTestDirectory(t)
+	submit(t, l, "one")
+	if _, err := l.Admit(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		now, last delivery.Reason
+		ready     int
+		want      string
+	}{
+		{delivery.Loading, delivery.Crashed, 0, ""},
+		{delivery.NoFragmentFits, delivery.ModelLoadFailed, 0, ""},
+		{delivery.ModelLoadFailed, delivery.ModelLoadFailed, 0, "ModelLoadFailed"},
+		{delivery.ProgressDeadlineExceeded, delivery.ProgressDeadlineExceeded, 0, "ProgressDeadlineExceeded"},
+		{delivery.CrashLooping, delivery.CrashLooping, 0, "CrashLooping"},
+		{delivery.CrashLooping, delivery.CrashLooping, 1, ""},
+	} {
+		d.target = observed{status: func(ref budget.Ref) (delivery.Status, error) {
+			return delivery.Status{Ref: ref, Exists: true, Ready: c.ready, Reason: c.now, LastFailure: &delivery.Failure{Reason: c.last}}, nil
+		}}
+		if err := d.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if m := d.snapshot().Models; len(m) != 1 || m[0].Failure != c.want {
+			t.Errorf("%+v: models %+v", c, m)
+		}
+	}
+}

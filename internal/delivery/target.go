@@ -69,7 +69,8 @@ const (
 	NoFragmentFits           Reason = "NoFragmentFits"
 	ImagePullFailed          Reason = "ImagePullFailed"
 	ModelLoadFailed          Reason = "ModelLoadFailed"
-	CrashLooping             Reason = "CrashLooping"
+	CrashLooping             Reason = "CrashLooping" // it was ready and ended, more than once in a row
+	Crashed                  Reason = "Crashed"      // of a failure: the first such end, after which it loads again
 	ProgressDeadlineExceeded Reason = "ProgressDeadlineExceeded"
 	NotOwned                 Reason = "NotOwned"
 	ScaledToZero             Reason = "ScaledToZero"

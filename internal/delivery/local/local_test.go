@@ -168,6 +168,32 @@ func TestCrashesBackOffAndAreReported(t *testing.T) {
 	}
 }
 
+// One crash of a model that was ready is no loop: it is back in a second, and
+// whoever waits for it need not be sent away.
+func TestOneCrashIsNoLoop(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := desired("t", "crash")
+	b.apply(d)
+	crash := func() delivery.Status {
+		t.Helper()
+		was := b.untilReady(d).Replicas[0]
+		if p, err := os.FindProcess(was.PID); err != nil || p.Kill() != nil {
+			t.Fatalf("cannot kill %d", was.PID)
+		}
+		return b.until(d, "crashed", func(s delivery.Status) bool {
+			return s.LastFailure != nil && s.Ready == 0 && s.Replicas[0].Restarts > was.Restarts
+		})
+	}
+	st := crash()
+	if st.LastFailure.Reason != delivery.Crashed || st.Reason != delivery.Loading || st.Replicas[0].Reason != delivery.Loading {
+		t.Fatalf("after one crash: %s, replica %s, failure %+v", st.Reason, st.Replicas[0].Reason, st.LastFailure)
+	}
+	if st = crash(); st.LastFailure.Reason != delivery.CrashLooping || st.Reason != delivery.CrashLooping {
+		t.Fatalf("after two in a row: %s, failure %+v", st.Reason, st.LastFailure)
+	}
+}
+
 func TestDrainWaitsForStreams(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) { c.StopGrace = 1e12 })

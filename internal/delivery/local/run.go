@@ -157,15 +157,18 @@ func (t *Target) ended(r *run, out outcome) {
 	}
 	now := t.now()
 	s.restarts++
-	s.reason, s.message = out.reason, out.message
 	if out.again {
-		s.retryAt = now
+		s.retryAt, s.reason, s.message = now, out.reason, out.message
 		return
 	}
 	if !r.readyAt.IsZero() && now.Sub(r.readyAt) > stableAfter {
 		s.failures = 0 // it ran well for a while
 	}
 	s.failures++
+	if out.reason == delivery.CrashLooping && s.failures == 1 {
+		out.reason = delivery.Crashed // one crash is no loop
+	}
+	s.reason, s.message = out.reason, out.message
 	wait := backoff(s.failures)
 	s.retryAt = now.Add(wait)
 	o.lastFailure = &delivery.Failure{

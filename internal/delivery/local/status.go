@@ -43,8 +43,8 @@ func (t *Target) replica(o *object, s *slot) delivery.Replica {
 		if s.failures > 0 && s.retryAt.After(t.now()) {
 			v.Phase = delivery.PhaseBackoff
 		}
-		if s.reason == delivery.CrashLooping && s.failures < 2 {
-			v.Reason = delivery.Loading // one crash is no loop
+		if s.reason == delivery.Crashed {
+			v.Reason = delivery.Loading // it is back in a moment
 		}
 		return v
 	}
@@ -116,7 +116,7 @@ func reasonOf(st delivery.Status) (delivery.Reason, string) {
 func retrying(st delivery.Status, f *delivery.Failure) bool {
 	for _, r := range st.Replicas {
 		if r.Name == f.Replica {
-			return r.ReadyAt.IsZero() && (f.Reason != delivery.CrashLooping || r.Restarts > 1)
+			return r.ReadyAt.IsZero() && f.Reason != delivery.Crashed
 		}
 	}
 	return false
