@@ -65,12 +65,12 @@ func TestWhichPathsAreThePageAndWhichAreFiles(t *testing.T) {
 		{"/console/requests", html, 200, "<!doctype html>"},
 		{"/console/evidence/team-a/demo", "", 200, "<!doctype html>"},
 		{"/console/requests/team-a/qwen2.5", html, 200, "<!doctype html>"},
-		{"/console/requests/team-a/qwen2.5", "*/*", 404, "no such file"},
+		{"/console/requests/team-a/qwen2.5", "*/*", 404, `{"error":{"code":"not_found"`},
 		{"/console/assets/_page-1a2b.js", "*/*", 200, "export const"},
-		{"/console/assets/_page-older.js", "*/*", 404, "no such file"},
-		{"/console/assets/_page-older.js", html, 404, "no such file"},
+		{"/console/assets/_page-older.js", "*/*", 404, `{"error":{"code":"not_found"`},
+		{"/console/assets/_page-older.js", html, 404, `{"error":{"code":"not_found"`},
 		{"/console/theme.js", "*/*", 200, "document"},
-		{"/console/robots.txt", "*/*", 404, "no such file"},
+		{"/console/robots.txt", "*/*", 404, `{"error":{"code":"not_found"`},
 		{"/console/../console/theme.js", "*/*", 200, "document"},
 	} {
 		r := ask("GET", c.target, "Accept", c.accept)
