@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway/wire"
@@ -63,7 +62,7 @@ func wordsOf(status int, contentType string, text []byte) string {
 	if said, ok := readEngineError(text); ok {
 		return words + ": " + said.message
 	}
-	if media, _, _ := strings.Cut(contentType, ";"); strings.EqualFold(strings.TrimSpace(media), "text/plain") {
+	if mediaOf(contentType) == "text/plain" {
 		if line := presentable(string(text)); line != "" {
 			return words + ": " + line
 		}

@@ -195,7 +195,7 @@ func TestLongAnswerCutAborts(t *testing.T) {
 	b := setup(t)
 	b.rawEngine("team-a", "m1", "v1", func(c *net.TCPConn) {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"+
-			"Transfer-Encoding: chunked\r\n\r\n20000\r\n"+strings.Repeat("x", 0x20000)+"\r\n")
+			"Transfer-Encoding: chunked\r\n\r\n20000\r\n{"+strings.Repeat(" ", 0x1ffff)+"\r\n")
 	})
 	got := b.chat(keyA, helloChat)
 	if got.err == nil {

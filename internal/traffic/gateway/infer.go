@@ -69,7 +69,8 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 	defer answer.close()
 
 	// 6. Relay what comes, as it comes.
-	return g.relay(x, answer, op.streams && asked.Stream && !asked.AsksUsage)
+	stream := op.streams && asked.Stream
+	return g.relay(x, answer, stream, stream && !asked.AsksUsage)
 }
 
 // check tells what the operation needs and the body does not have.

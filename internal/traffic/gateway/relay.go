@@ -13,21 +13,23 @@ import (
 )
 
 // relay passes the engine's answer on: an error in OpenAI's shape, events as
-// they are made, anything else as it is.
-func (g *Gateway) relay(x *exchange, a *answer, dropUsage bool) error {
+// they are made, other JSON as it is. stream tells that events were asked for.
+func (g *Gateway) relay(x *exchange, a *answer, stream, dropUsage bool) error {
 	if err := a.decode(x.r.Header.Get("Accept-Encoding")); err != nil {
 		return err
 	}
-	media, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";")
 	switch {
 	case a.StatusCode >= 400:
 		return g.relayFailure(x, a)
 	case a.StatusCode >= 300:
 		return engineFailure(http.StatusBadGateway, fmt.Sprintf("the model's engine answered %d, a redirection, which is not followed", a.StatusCode))
-	case strings.EqualFold(strings.TrimSpace(media), "text/event-stream"):
+	case a.media() == "text/event-stream":
 		return g.relayStream(x, a, dropUsage)
+	case stream && !a.mayBeJSON():
+		// Not read to its end: it may be one that never comes.
+		return x.invalidAnswer(fmt.Sprintf("%d with content type %.60q where events were asked for", a.StatusCode, a.media()), "")
 	}
-	return g.relayBody(x, a)
+	return g.relayBody(x, a, stream)
 }
 
 // decode undoes the compression of an engine that compresses although it was

@@ -16,13 +16,17 @@ const keptTail = 8 << 10
 // relayBody passes an answer that is no stream. The beginning is read before
 // the status is sent, so that an engine that dies in a short answer is still
 // an error with a status of its own.
-func (g *Gateway) relayBody(x *exchange, a *answer) error {
+func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
 	buffer := g.buffers.get()
 	defer g.buffers.pool.Put(buffer)
 	n, whole, err := readStart(a.source, buffer[:])
 	x.rec.LastByteAt = x.now()
 	if err != nil {
 		return x.sourceFailed(err)
+	}
+	said, err := x.judge(a, buffer[:n], whole, stream)
+	if err != nil {
+		return err
 	}
 	header := x.w.Header()
 	returnHeader(header, a, x.rec.Version)
@@ -42,9 +46,7 @@ func (g *Gateway) relayBody(x *exchange, a *answer) error {
 	}
 	x.contentDelivered(false)
 	if whole {
-		if chunk, err := wire.ReadAnswer(buffer[:n]); err == nil {
-			x.usage(chunk.Usage)
-		}
+		x.usage(said.Usage)
 	} else if err := x.relayRest(a.source, rc, buffer[:], n); err != nil {
 		return err
 	}
