@@ -96,6 +96,7 @@ func (s *Server) settledRecord(ctx context.Context, r budget.Reservation) (opena
 		return rec, fmt.Errorf("read the binding: %w", err)
 	}
 	if r.State != budget.Reserved {
+		rec.Reason, rec.Message = ending(r)
 		return rec, nil
 	}
 	if rec.Object == nil {
@@ -103,6 +104,19 @@ func (s *Server) settledRecord(ctx context.Context, r budget.Reservation) (opena
 	}
 	s.withStatus(ctx, r, &rec)
 	return rec, nil
+}
+
+// ending says why a request ended without ever being reserved.
+func ending(r budget.Reservation) (reason, message *string) {
+	switch {
+	case r.State == budget.Expired:
+		text := fmt.Sprintf("it waited until %s without being admitted and never held slots", r.ExpiresAt.UTC().Format(time.RFC3339))
+		return some(evidence.ReasonExpired), &text
+	case r.ReservedAt.IsZero():
+		text := "it was released while it waited and never held slots"
+		return some(evidence.ReasonCancelled), &text
+	}
+	return nil, nil
 }
 
 // withOutbox explains a reservation that has not reached its target.
@@ -137,7 +151,7 @@ func (s *Server) withStatus(ctx context.Context, r budget.Reservation, rec *open
 	}
 	if !r.ReleaseRequestedAt.IsZero() && st.Reason != delivery.ReleaseBlocked {
 		reason = string(delivery.Draining)
-		message = fmt.Sprintf("release requested; %d replicas are still there; the slots come back when they are gone", len(st.Replicas))
+		message = fmt.Sprintf("release requested; replicas still there: %d; the slots come back when they are gone", len(st.Replicas))
 	}
 	if reason != "" {
 		rec.Reason = &reason
