@@ -186,7 +186,7 @@ func TestRecordsOfEveryState(t *testing.T) {
 		t.Errorf("unreadable: %+v", r)
 	}
 	r := read[openapi.Request](b.ask(b.a, "POST", "/requests/three/release", ""), 202)
-	if r.State != "released" || r.Held != 0 || r.ReleasedAt == nil || r.Reason != nil {
+	if r.State != "released" || r.Held != 0 || r.ReleasedAt == nil || value(r.Reason, "") != "CancelledWhileWaiting" {
 		t.Errorf("cancelled: %+v", r)
 	}
 }
