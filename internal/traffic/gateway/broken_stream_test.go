@@ -110,6 +110,8 @@ func TestErrorInsideStream(t *testing.T) {
 		"detail":             {`data: {"detail":"boom"}` + "\n\n", wrapped("boom", "upstream_error")},
 		"error is a string":  {`data: {"error":"boom"}` + "\n\n", wrapped("boom", "upstream_error")},
 		"event: error":       {"event: error\ndata: boom\n\n", wrapped("boom", "upstream_error")},
+		"a name taken back":  {"event: ping\nevent: error\ndata: boom\n\n", wrapped("boom", "upstream_error")},
+		"event: message":     {"event: message\ndata: boom\n\n", wrapped("boom", "upstream_error")},
 		"plain data":         {"data: Internal Server Error\n\n", wrapped("Internal Server Error", "upstream_error")},
 		"plain data, torn":   {"data: Internal Server Error", wrapped("Internal Server Error", "upstream_error")},
 		"plain text":         {"Internal Server Error", wrapped("Internal Server Error", "upstream_error")},

@@ -26,6 +26,8 @@ func TestStreamBytesSurvive(t *testing.T) {
 		"CR":       strings.ReplaceAll(roleEvent+chunkEvent("a")+stopEvent+doneEvent, "\n", "\r"),
 		"comments": ":\n:\n: a\n" + chunkEvent("a") + ": b\n\n\n\n" + doneEvent + ": bye\n\n",
 		"fields":   "id: 7\nretry: 10\nevent: message\n" + chunkEvent("a") + "unknown: x\n\n" + doneEvent,
+		"ping":     roleEvent + "event: ping\ndata: hello\n\n" + chunkEvent("a") + "event: note\ndata: {\"message\":\"queued\"}\n\n" + stopEvent + doneEvent,
+		"named":    "event: ping\ndata: {\"half\":\n\nevent: ping\nnot a field\n\nevent: chunk\n" + chunkEvent("a") + "event: end\n" + doneEvent,
 		"lines":    "data: {\"choices\":[{\"index\":0,\ndata: \"delta\":{\"content\":\"a\"}}]}\n\n" + doneEvent,
 		"BOM":      "\xef\xbb\xbf" + chunkEvent("a") + doneEvent,
 		"UTF-8":    chunkEvent("héllo 🌍 \\u0000") + doneEvent,

@@ -36,8 +36,18 @@ type Usage struct {
 // Reader says what the events of one stream mean. The zero value is ready.
 type Reader struct{ last pattern }
 
-// Read says what one event of a stream of completions means.
+// Read says what one event of a stream of completions means. What an event
+// with a name of its own says is never a failure: engines name their pings and
+// notes so, and clients that do not know the name skip them.
 func (r *Reader) Read(e Event) Chunk {
+	c := r.read(e)
+	if c.Kind == Failure && e.Named {
+		return Chunk{}
+	}
+	return c
+}
+
+func (r *Reader) read(e Event) Chunk {
 	switch {
 	case e.Torn:
 		return Chunk{Kind: Content}

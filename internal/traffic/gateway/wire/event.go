@@ -8,6 +8,7 @@ type Event struct {
 	Data    []byte // its data lines, joined by LF; valid until the next call
 	HasData bool
 	Failed  bool   // it says "event: error"
+	Named   bool   // it has another name than that and SSE's own "message"
 	Stray   []byte // the first line that is no field at all: text of a crash
 	Torn    bool   // its beginning was given up, see GiveUp
 }
@@ -28,6 +29,7 @@ type EventScanner struct {
 	data   span // the only data line
 	joined []byte
 	failed bool
+	named  bool
 	stray  span
 	strays bool
 }
@@ -78,7 +80,7 @@ func (s *EventScanner) GiveUp() {
 	s.inLine = s.inLine || s.pos > s.line
 	s.pos, s.line = 0, 0
 	s.torn, s.opened = true, true
-	s.lines, s.joined, s.failed, s.strays = 0, nil, false, false
+	s.lines, s.joined, s.failed, s.named, s.strays = 0, nil, false, false, false
 }
 
 // Shift tells that the first n bytes of the window were dropped. They must
@@ -128,7 +130,7 @@ func (s *EventScanner) field(win []byte, line span) {
 	case string(name) == "data":
 		s.addData(win, value)
 	case string(name) == "event":
-		s.failed = string(value.of(win)) == "error"
+		s.failed, s.named = eventName(value.of(win))
 	case !fieldName(name) && !s.strays:
 		s.stray, s.strays = line, true
 	}
@@ -148,6 +150,17 @@ func (s *EventScanner) addData(win []byte, value span) {
 	s.lines++
 }
 
+// eventName tells what an event's name means; the last one given counts.
+func eventName(name []byte) (failed, named bool) {
+	switch string(name) {
+	case "error":
+		return true, false
+	case "", "message":
+		return false, false
+	}
+	return false, true
+}
+
 // fieldName tells whether a line could be a field that SSE wants ignored; a
 // comment has the empty name.
 func fieldName(name []byte) bool {
@@ -162,7 +175,7 @@ func fieldName(name []byte) bool {
 
 // finish makes the event of what the lines said and begins the next one.
 func (s *EventScanner) finish(win []byte) Event {
-	e := Event{End: s.pos, Failed: s.failed, HasData: s.lines > 0, Torn: s.torn}
+	e := Event{End: s.pos, Failed: s.failed, Named: s.named, HasData: s.lines > 0, Torn: s.torn}
 	switch {
 	case s.lines == 1:
 		e.Data = s.data.of(win)
@@ -175,7 +188,7 @@ func (s *EventScanner) finish(win []byte) Event {
 	if cap(s.joined) > maxKeptJoin {
 		s.joined = nil
 	}
-	s.lines, s.data, s.failed, s.strays = 0, span{}, false, false
+	s.lines, s.data, s.failed, s.named, s.strays = 0, span{}, false, false, false
 	s.torn, s.opened = false, false
 	return e
 }

@@ -8,9 +8,9 @@ import (
 
 // plainEvent is an event as the reference parser sees it.
 type plainEvent struct {
-	data           string
-	hasData, fails bool
-	stray          string
+	data                  string
+	hasData, fails, named bool
+	stray                 string
 }
 
 // referenceEvents parses a whole stream the slow and obvious way.
@@ -45,6 +45,7 @@ func referenceEvents(stream string) []plainEvent {
 			e.data, e.hasData = value, true
 		case name == "event":
 			e.fails = value == "error"
+			e.named = !e.fails && value != "" && value != "message"
 		case !named && e.stray == "":
 			e.stray = line
 		}
@@ -73,7 +74,7 @@ func scanAll(t *testing.T, stream string, step func(i int) int) []plainEvent {
 				t.Fatalf("an event of %q ends at %d after %d", window, e.End, to)
 			}
 			to = e.End
-			p := plainEvent{data: string(e.Data), hasData: e.HasData, fails: e.Failed, stray: string(e.Stray)}
+			p := plainEvent{data: string(e.Data), hasData: e.HasData, fails: e.Failed, named: e.Named, stray: string(e.Stray)}
 			if p != (plainEvent{}) {
 				list = append(list, p)
 			}
@@ -93,6 +94,7 @@ func scanAll(t *testing.T, stream string, step func(i int) int) []plainEvent {
 func FuzzEventScanner(f *testing.F) {
 	for _, s := range []string{
 		"data: a\n\ndata: b\r\n\r\ndata:c\r\rdata: d\n\n", ": c\n\ndata: x\ndata\ndata: y\n\nevent: error\ndata: z\n\n",
+		"event: ping\ndata: a\n\ndata: b\n\nevent: ping\nevent:\ndata: c\n\nevent: error\nevent: x\n\nevent: message\ndata\n\n",
 		"\ufeffdata: a\n\n", "oops here\n\n<html>\n\n", "id: 1\nretry: 2\n\n\n\n: x\ndata: 1\n: y\n\n", "data: a\r", "\r\n\r\n\n\r",
 	} {
 		f.Add(s, []byte{1, 2, 3})
