@@ -107,7 +107,7 @@ type Inference struct {
 	SentAt         time.Time // request written to the endpoint
 	FirstByteAt    time.Time // upstream's response headers
 	FirstContentAt time.Time // first chunk with content written and flushed to the caller
-	LastByteAt     time.Time
+	LastByteAt     time.Time // latest bytes of the answer; never before FirstContentAt or after DoneAt
 	DoneAt         time.Time // [DONE], or the whole body, written and flushed to the caller
 
 	PromptTokens     int64 // 0: not reported

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,8 +17,11 @@ import (
 type Sink func(ctx context.Context, batch []traffic.Inference) error
 
 const (
-	maxBatch     = 200
-	maxLinger    = 100 * time.Millisecond
+	maxBatch = 200
+	// batchPause is the time between two batches under load. A record that
+	// comes after a rest is stored at once: whoever got an answer may ask for
+	// its trace right away.
+	batchPause   = 20 * time.Millisecond
 	queueLength  = 4096
 	sinkAttempts = 3
 	sinkTimeout  = 5 * time.Second
@@ -34,9 +36,8 @@ type BatchRecorder struct {
 	log     *slog.Logger
 	dropped atomic.Uint64
 
-	mu     sync.RWMutex // guards closed against senders
-	closed bool
-	queue  chan traffic.Inference
+	queue  recordQueue
+	wake   chan struct{} // holds one token when the queue deserves a look
 	done   chan struct{}
 	ctx    context.Context //nolint:containedctx // the life of the goroutine, ended by FlushAndClose
 	cancel context.CancelFunc
@@ -50,8 +51,8 @@ func NewBatchRecorder(sink Sink, log *slog.Logger, registerer prometheus.Registe
 	}
 	b := &BatchRecorder{
 		sink: sink, log: log,
-		queue: make(chan traffic.Inference, queueLength),
-		done:  make(chan struct{}),
+		wake: make(chan struct{}, 1),
+		done: make(chan struct{}),
 	}
 	if registerer != nil {
 		drops := prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -69,16 +70,27 @@ func NewBatchRecorder(sink Sink, log *slog.Logger, registerer prometheus.Registe
 
 // Record implements traffic.Recorder.
 func (b *BatchRecorder) Record(i traffic.Inference) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	if !b.closed {
-		select {
-		case b.queue <- i:
-			return
-		default:
-		}
+	switch b.queue.push(i) {
+	case 0:
+		b.dropped.Add(1)
+	case 1, maxBatch:
+		b.ring()
 	}
-	b.dropped.Add(1)
+}
+
+// ring makes the goroutine look at the queue.
+func (b *BatchRecorder) ring() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Find returns the latest record of a request while it is queued or being
+// stored. What it does not find is in the store, was lost, or was never made:
+// ask it before the store, not after.
+func (b *BatchRecorder) Find(requestID string) (traffic.Inference, bool) {
+	return b.queue.find(requestID)
 }
 
 // Dropped is how many records were lost so far.
@@ -87,12 +99,8 @@ func (b *BatchRecorder) Dropped() uint64 { return b.dropped.Load() }
 // FlushAndClose stores what is queued and ends the recorder. When ctx ends
 // first, the rest is given up and counted as dropped.
 func (b *BatchRecorder) FlushAndClose(ctx context.Context) error {
-	b.mu.Lock()
-	if !b.closed {
-		b.closed = true
-		close(b.queue)
-	}
-	b.mu.Unlock()
+	b.queue.close()
+	b.ring()
 	defer b.cancel()
 	select {
 	case <-b.done:
@@ -106,30 +114,27 @@ func (b *BatchRecorder) FlushAndClose(ctx context.Context) error {
 
 func (b *BatchRecorder) run() {
 	defer close(b.done)
-	batch := make([]traffic.Inference, 0, maxBatch)
-	for first := range b.queue {
-		batch = b.collect(append(batch[:0], first))
-		b.store(batch)
-	}
-}
-
-// collect fills the batch until it is full or its first record has waited
-// long enough.
-func (b *BatchRecorder) collect(batch []traffic.Inference) []traffic.Inference {
-	linger := time.NewTimer(maxLinger)
-	defer linger.Stop()
-	for len(batch) < maxBatch {
-		select {
-		case next, open := <-b.queue:
-			if !open {
-				return batch
+	rested := time.NewTimer(0)
+	defer rested.Stop()
+	for {
+		length, closed := b.queue.state()
+		switch {
+		case length == 0 && closed:
+			return
+		case length == 0:
+			<-b.wake
+			continue
+		case length < maxBatch && !closed:
+			select {
+			case <-rested.C:
+			case <-b.wake:
+				continue
 			}
-			batch = append(batch, next)
-		case <-linger.C:
-			return batch
 		}
+		b.store(b.queue.take(maxBatch))
+		b.queue.stored()
+		rested.Reset(batchPause)
 	}
-	return batch
 }
 
 // store tries a few times: a store that is busy for a moment must not cost

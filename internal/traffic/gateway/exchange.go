@@ -24,6 +24,7 @@ type exchange struct {
 	silent    bool // …unless nobody known called
 	started   bool // the status is on its way to the caller
 	aborted   bool // the connection has to be cut
+	settled   bool // the record of a complete answer was handed over
 	meter     *meter
 }
 
@@ -75,12 +76,20 @@ func (x *exchange) start(status int) {
 
 // contentDelivered stamps the first content once it was flushed. A stream that
 // goes on is recorded at once, so that its proof does not wait for its end.
-func (x *exchange) contentDelivered(goesOn bool) {
-	x.rec.FirstContentAt = x.now()
+func (x *exchange) contentDelivered(at time.Time, goesOn bool) {
+	x.rec.FirstContentAt = at
 	x.meter.firstChunk.Observe(x.rec.FirstContentAt.Sub(x.rec.ReceivedAt).Seconds())
 	if goesOn {
 		x.report()
 	}
+}
+
+// completed stamps an answer that was flushed to its end and records it at
+// once: its caller may ask for the trace before the engine has hung up.
+func (x *exchange) completed(at time.Time) {
+	x.rec.DoneAt, x.rec.Outcome, x.rec.Error = at, traffic.Completed, ""
+	x.report()
+	x.settled = true
 }
 
 // report hands a copy of the record over. It is kept out of its callers, so
@@ -94,7 +103,9 @@ func (x *exchange) fail(err error) {
 	var f *failure
 	switch {
 	case errors.Is(err, errGone):
-		x.rec.Outcome, x.rec.Error = traffic.ClientCancelled, errGone.Error()
+		if x.rec.DoneAt.IsZero() {
+			x.rec.Outcome, x.rec.Error = traffic.ClientCancelled, errGone.Error()
+		}
 		if !x.started {
 			x.rec.Status = statusClientGone
 		}
@@ -120,7 +131,7 @@ func (x *exchange) fail(err error) {
 
 // note puts a failure into the record.
 func (x *exchange) note(f *failure) {
-	x.rec.Outcome, x.rec.Error = f.outcome, f.code
+	x.rec.Outcome, x.rec.Error, x.settled = f.outcome, f.code, false
 	if f.code == "" {
 		x.rec.Error = f.kind
 	}
@@ -141,7 +152,7 @@ func (x *exchange) finish() {
 		x.fail(internalFailure(x.rec.RequestID))
 	}
 	x.g.metrics.finished(x)
-	if x.inference && !x.silent {
+	if x.inference && !x.silent && !x.settled {
 		x.report()
 	}
 	if x.aborted || p == http.ErrAbortHandler { //nolint:errorlint // see above

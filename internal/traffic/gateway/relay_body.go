@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway/wire"
 )
 
@@ -44,14 +43,14 @@ func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
 	if err := x.flush(rc); err != nil {
 		return err
 	}
-	x.contentDelivered(false)
+	x.rec.LastByteAt = x.now()
+	x.contentDelivered(x.rec.LastByteAt, false)
 	if whole {
 		x.usage(said.Usage)
 	} else if err := x.relayRest(a.source, rc, buffer[:], n); err != nil {
 		return err
 	}
-	x.rec.DoneAt = x.now()
-	x.rec.Outcome = traffic.Completed
+	x.completed(x.rec.LastByteAt)
 	return nil
 }
 
@@ -77,16 +76,20 @@ func (x *exchange) relayRest(src io.Reader, rc *http.ResponseController, buf []b
 	for {
 		n, err := src.Read(buf)
 		if n > 0 {
-			x.rec.LastByteAt = x.now()
 			if err := x.send(buf[:n]); err != nil {
 				return err
 			}
+			x.rec.LastByteAt = x.now()
 			tail = keepTail(tail, buf[:n])
 		}
 		switch {
 		case errors.Is(err, io.EOF):
 			x.usage(wire.ReadTailUsage(tail))
-			return x.flush(rc)
+			if err := x.flush(rc); err != nil {
+				return err
+			}
+			x.rec.LastByteAt = x.now()
+			return nil
 		case err != nil:
 			return x.sourceFailed(err)
 		}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway/wire"
 )
 
@@ -85,7 +84,6 @@ func (s *streamRelay) run(source io.Reader) error {
 		n, err := source.Read(s.window[s.filled:])
 		if n > 0 {
 			s.filled += n
-			s.x.rec.LastByteAt = s.x.now()
 			if ended, err := s.pass(); ended || err != nil {
 				return err
 			}
@@ -151,6 +149,7 @@ func (s *streamRelay) note(c wire.Chunk) {
 	s.done = s.done || c.Kind == wire.Done
 	if c.Reported {
 		s.x.rec.PromptTokens, s.x.rec.CompletionTokens = c.Prompt, c.Completion
+		s.x.settled = false
 	}
 }
 
@@ -163,11 +162,16 @@ func (s *streamRelay) flush(goesOn bool) error {
 	if err := s.x.flush(s.rc); err != nil {
 		return err
 	}
-	if s.content && s.x.rec.FirstContentAt.IsZero() {
-		s.x.contentDelivered(goesOn && !s.done)
+	if !s.x.rec.DoneAt.IsZero() {
+		return nil // what comes after [DONE] is no part of the answer
 	}
-	if s.done && s.x.rec.DoneAt.IsZero() {
-		s.x.rec.DoneAt = s.x.now()
+	now := s.x.now()
+	s.x.rec.LastByteAt = now
+	if s.content && s.x.rec.FirstContentAt.IsZero() {
+		s.x.contentDelivered(now, goesOn && !s.done)
+	}
+	if s.done {
+		s.x.completed(now)
 		time.AfterFunc(afterDone, s.cancel) // unless the engine ends by itself
 	}
 	return nil
@@ -218,7 +222,6 @@ func (s *streamRelay) end(cause error) error {
 		}
 	}
 	if s.done {
-		s.x.rec.Outcome = traffic.Completed
 		return nil
 	}
 	var cut *failure
