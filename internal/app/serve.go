@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/console"
 	"modeldock.io/internal/traffic"
@@ -153,14 +154,31 @@ func loopbackOnly(next http.Handler) http.Handler {
 	})
 }
 
-// consolePrincipal lets a signed-in console call models by its session.
-func (p *platform) consolePrincipal(r *http.Request) (traffic.Key, bool) {
+// consolePrincipal lets a signed-in console call models by its session, and
+// tells a caller whose session does not suffice what is missing.
+func (p *platform) consolePrincipal(r *http.Request) (traffic.Key, error) {
+	if _, err := r.Cookie(api.SessionCookie); err != nil || r.Header.Get("Authorization") != "" {
+		return traffic.Key{}, gateway.ErrNobody
+	}
 	who, err := p.api.Identify(r)
-	if err != nil || who.Session == nil {
-		return traffic.Key{}, false
+	if status, message, ok := api.Refused(err); ok {
+		return traffic.Key{}, &gateway.Refusal{Status: status, Code: "session_refused", Message: message}
+	}
+	if err != nil {
+		p.log.Warn("a caller's session cannot be checked", "error", err)
+		return traffic.Key{}, &gateway.Refusal{
+			Status: http.StatusServiceUnavailable, Code: "session_unknown",
+			Message: "the ledger cannot say right now whose session this is; try again, or call with an API key, which needs no ledger",
+		}
 	}
 	key, ok := p.directory.snapshot().Keys[who.KeyID]
-	return key, ok
+	if !ok {
+		return traffic.Key{}, &gateway.Refusal{
+			Status: http.StatusUnauthorized, Code: "session_refused",
+			Message: "the key behind this session is not known to the gateway yet, or was revoked; try again, or sign in with another",
+		}
+	}
+	return key, nil
 }
 
 // logWriter sends the HTTP server's own complaints to the structured log.

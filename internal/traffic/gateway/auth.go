@@ -3,6 +3,8 @@ package gateway
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -47,6 +49,37 @@ func (g *Gateway) decide(x *exchange, f func(view *index) error) error {
 	return f(view)
 }
 
+// ErrNobody is Config.Principal's answer to a request without a credential
+// that it knows of.
+var ErrNobody = errors.New("the request names nobody")
+
+// Refusal is Config.Principal's answer to a credential that it knows of and
+// that does not suffice. It reaches the caller as it is.
+type Refusal struct {
+	Status  int    // 401, 403, or 503 if it cannot be told right now
+	Code    string // for programs
+	Message string // what is wrong and what to do
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+// refused is the answer to a caller whom Config.Principal does not let in.
+// What is no Refusal stays an internal error, which is logged.
+func refused(err error) error {
+	var r *Refusal
+	if !errors.As(err, &r) {
+		return fmt.Errorf("find out who calls: %w", err)
+	}
+	f := &failure{status: r.Status, kind: typeAuth, code: r.Code, message: r.Message, outcome: traffic.Forbidden, silent: true}
+	switch r.Status {
+	case http.StatusForbidden:
+		f.kind = typePermission
+	case http.StatusServiceUnavailable:
+		f.kind, f.outcome, f.retryAfter = typeOverloaded, traffic.UpstreamError, 2*time.Second
+	}
+	return f
+}
+
 // keyPrefix begins every key of this product.
 const keyPrefix = "mdk_"
 
@@ -55,8 +88,12 @@ const keyPrefix = "mdk_"
 func (g *Gateway) authenticate(view *index, r *http.Request) (*traffic.Key, error) {
 	token, given := bearer(r.Header.Get("Authorization"))
 	if g.cfg.Principal != nil && !strings.HasPrefix(token, keyPrefix) {
-		if key, ok := g.cfg.Principal(r); ok {
+		key, err := g.cfg.Principal(r)
+		if err == nil {
 			return &key, nil
+		}
+		if !errors.Is(err, ErrNobody) {
+			return nil, refused(err)
 		}
 	}
 	if !given {

@@ -156,7 +156,7 @@ func TestOwnErrorShapePassesUnchanged(t *testing.T) {
 func TestPanicIsAnError(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *gateway.Config) {
-		c.Principal = func(*http.Request) (traffic.Key, bool) { panic("a bug with mdk_aaaa_secret") }
+		c.Principal = func(*http.Request) (traffic.Key, error) { panic("a bug with mdk_aaaa_secret") }
 	})
 	got := b.chat("", helloChat)
 	if e := errorOf(t, got); got.status != 500 || e.Code != "internal_error" || strings.Contains(got.body, "bug") {

@@ -16,6 +16,7 @@ import (
 const (
 	typeRequest    = "invalid_request_error"
 	typeAuth       = "authentication_error"
+	typePermission = "permission_error"
 	typeRateLimit  = "rate_limit_error"
 	typeOverloaded = "service_unavailable_error"
 	typeServer     = "server_error"

@@ -41,8 +41,9 @@ type Config struct {
 	MaxBody  int64            // bytes; default DefaultMaxBody
 	// Principal may know a caller who brings no key of ours, for example by
 	// the console's session. It is asked only then, and before the body is
-	// read.
-	Principal func(*http.Request) (traffic.Key, bool)
+	// read. Its errors are ErrNobody and *Refusal; others are the gateway's
+	// own failure.
+	Principal func(*http.Request) (traffic.Key, error)
 	// Registerer takes the metrics; nil keeps them unregistered.
 	Registerer prometheus.Registerer
 }
