@@ -72,6 +72,8 @@ const (
 	// refreshPause keeps callers of unknown models from costing more than 20
 	// refreshes a second.
 	refreshPause = 50 * time.Millisecond
+	// expiredKept is how long an expired key is told from an unknown one.
+	expiredKept = 24 * time.Hour
 )
 
 // refreshSince returns once the snapshot was taken at since or later. Callers
@@ -143,7 +145,8 @@ func (d *directory) readAccess(ctx context.Context, s *traffic.Snapshot, now tim
 		return fmt.Errorf("read the keys: %w", err)
 	}
 	for _, k := range keys {
-		if k.Live(now) {
+		// A key that expired of late is kept, so that its caller is told when.
+		if k.Live(now) || k.RevokedAt.IsZero() && now.Sub(k.ExpiresAt) < expiredKept {
 			s.Keys[k.ID] = traffic.Key{ID: k.ID, Tenant: k.Tenant, Admin: k.Role == budget.RoleAdmin, SecretHash: k.SecretHash, ExpiresAt: k.ExpiresAt}
 		}
 	}

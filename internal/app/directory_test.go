@@ -78,16 +78,18 @@ func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 	_, live := budget.MintKey(budget.RoleTenant, "team-a", time.Now(), 0)
 	_, dead := budget.MintKey(budget.RoleTenant, "team-a", time.Now().Add(-time.Hour), time.Minute)
 	_, gone := budget.MintKey(budget.RoleAdmin, "", time.Now(), 0)
-	for _, k := range []budget.APIKey{live, dead, gone} {
+	_, longDead := budget.MintKey(budget.RoleTenant, "team-a", time.Now().Add(-26*time.Hour), time.Hour)
+	_, deadAndGone := budget.MintKey(budget.RoleTenant, "team-a", time.Now().Add(-time.Hour), time.Minute)
+	for _, k := range []budget.APIKey{live, dead, gone, longDead, deadAndGone} {
 		if err := l.CreateKey(ctx, k); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(l.RevokeKey(ctx, gone.ID), l.PutGrant(ctx, budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: time.Now()})); err != nil {
+	if err := errors.Join(l.RevokeKey(ctx, gone.ID), l.RevokeKey(ctx, deadAndGone.ID), l.PutGrant(ctx, budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: time.Now()})); err != nil {
 		t.Fatal(err)
 	}
 	d.target = observed{status: func(ref budget.Ref) (delivery.Status, error) {
-		return delivery.Status{Ref: ref, Exists: true, LastFailure: &delivery.Failure{Reason: delivery.ModelLoadFailed}}, nil
+		return delivery.Status{Ref: ref, Exists: true, Reason: delivery.ModelLoadFailed, LastFailure: &delivery.Failure{Reason: delivery.ModelLoadFailed}}, nil
 	}}
 	told := 0
 	d.changed = func() { told++ }
@@ -95,7 +97,8 @@ func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := d.snapshot()
-	if len(s.Keys) != 1 || s.Keys[live.ID].Tenant != "team-a" || s.Keys[live.ID].Admin {
+	// The gateway judges the expiry, and says when it was.
+	if len(s.Keys) != 2 || s.Keys[live.ID].Tenant != "team-a" || s.Keys[live.ID].Admin || s.Keys[dead.ID].ExpiresAt.Unix() != dead.ExpiresAt.Unix() {
 		t.Errorf("keys: %v", s.Keys)
 	}
 	if _, ok := s.Grants[traffic.GrantKey{Owner: "team-a", Model: "one", Grantee: "team-b"}]; !ok || len(s.Owned["team-a"]) != 2 {
