@@ -91,7 +91,7 @@ type Inference struct {
 	Tenant          string // the caller
 	KeyID           string
 	Owner           string
-	Model           string // as resolved; "other" where unknown
+	Model           string // as resolved; as the caller typed it, shortened, where that names none
 	Version         string
 	ReservationID   string
 	EndpointUID     string // of the replica that served

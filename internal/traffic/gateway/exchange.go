@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"modeldock.io/internal/traffic"
 )
@@ -35,7 +38,6 @@ func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x.rec.RequestID = newRequestID(now)
 	x.rec.ClientRequestID = printable(r.Header.Get("X-Request-Id"))
 	x.rec.Path = r.URL.Path
-	x.rec.Model = otherLabel
 	x.rec.ReceivedAt = now
 	w.Header()["X-Request-Id"] = []string{x.rec.RequestID}
 	return x
@@ -49,6 +51,23 @@ func printable(s string) string {
 		if s[i] <= ' ' || s[i] > '~' {
 			return ""
 		}
+	}
+	return s
+}
+
+// typedName is a model's name as the caller wrote it, fit for records: what
+// does not print is replaced, and its length is bounded.
+func typedName(s string) string {
+	const most = 128
+	s = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s[:min(len(s), most*utf8.UTFMax)])
+	for len(s) > most {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
 	}
 	return s
 }

@@ -25,6 +25,7 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 	}
 	defer body.release()
 	asked, err := wire.ScanRequest(body.bytes)
+	x.rec.Model = typedName(asked.Model) // until it is known which one that is
 	if err == nil {
 		err = op.check(&asked)
 	}

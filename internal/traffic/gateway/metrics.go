@@ -127,7 +127,7 @@ func (t *meter) answered(status int) {
 }
 
 // finished counts a request; one that named no model that its caller may use
-// counts under "other".
+// counts under "other": callers must not be able to make labels.
 func (m *metrics) finished(x *exchange) {
 	t := x.meter
 	if t == nil {

@@ -223,3 +223,31 @@ func TestModelList(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordKeepsTheTypedName: who asks for a trace sees what was asked for;
+// metrics do not.
+func TestRecordKeepsTheTypedName(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	long := strings.Repeat("ü", 100)
+	for typed, want := range map[string]string{
+		"nothing": "nothing", "team-b/m2": "team-b/m2", "m1@v9": "m1@v9", "größe": "größe", "": "",
+		"a\\u0000b\\nc\\u202ed": "a?b?c?d", long: long[:128], "x" + long: "x" + long[:126], "\\ud800": "?",
+		strings.Repeat("a", 1000): strings.Repeat("a", 128), strings.Repeat("\\u0001", 1000): strings.Repeat("?", 128),
+	} {
+		got := b.chat(keyA, strings.Replace(helloChat, "m1", typed, 1))
+		r := b.record(got.header.Get("X-Request-Id"))
+		if r.Model != want || r.Outcome != traffic.NotFound || r.Owner != "" || r.Version != "" || r.ReservationID != "" {
+			t.Errorf("%.40q: %d, record %+v, want model %q", typed, got.status, r, want)
+		}
+	}
+	unread := b.chat(keyA, `{"model":`)
+	if r := b.record(unread.header.Get("X-Request-Id")); r.Model != "" {
+		t.Errorf("a body that cannot be read names %q", r.Model)
+	}
+	for labels := range b.metrics("modeldock_gateway_requests_total") {
+		if !strings.Contains(labels, ",other,") {
+			t.Errorf("a typed name became a label: %s", labels)
+		}
+	}
+}
