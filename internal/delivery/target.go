@@ -7,6 +7,8 @@ package delivery
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"modeldock.io/internal/budget"
@@ -16,6 +18,24 @@ import (
 // ErrNameTaken says that an object of this name exists and is not ours; it was left
 // untouched and the slots are kept.
 var ErrNameTaken = errors.New("NameTaken")
+
+// UnknownReplicaError says that a request has no replica of the name that was
+// asked for, and which ones it has.
+type UnknownReplicaError struct {
+	Ref      budget.Ref
+	Replica  string   // as asked for; empty: any
+	Existing []string // full names; empty: there is none, and no output of an earlier one is kept
+}
+
+func (e *UnknownReplicaError) Error() string {
+	if len(e.Existing) == 0 {
+		return fmt.Sprintf("request %s of tenant %s has no replica yet, and no output of an earlier one is kept", e.Ref.ID, e.Ref.Tenant)
+	}
+	return fmt.Sprintf("request %s of tenant %s has no replica %q; it has %s (the number at the end is enough)", e.Ref.ID, e.Ref.Tenant, e.Replica, strings.Join(e.Existing, ", "))
+}
+
+// Is makes it a kind of budget.ErrNotFound.
+func (e *UnknownReplicaError) Is(target error) bool { return target == budget.ErrNotFound }
 
 // Desired is the state that delivery wants for one reservation: the
 // ModelService, or the same record on one machine.

@@ -20,51 +20,60 @@ import (
 // launch prepares a replica's directory, weights and port and starts its
 // process under a supervisor.
 func (t *Target) launch(ctx context.Context, r *run) (launched, error) {
-	m := r.rec.Model
-	preset, err := engine.For(m.Engine)
+	l, spec, err := t.prepare(ctx, r)
 	if err != nil {
+		// Whoever reads the log must see it; later failures are the supervisor's to write.
+		if lerr := supervise.Note(spec.LogFile, "could not be started: "+err.Error()); lerr != nil {
+			t.log.Warn("cannot write into a replica's log", "object", r.object, "err", lerr)
+		}
 		return launched{}, err
 	}
-	// 1. Who it runs as, and where.
-	who, err := t.userFor(r.rec)
-	if err != nil {
-		return launched{}, err
-	}
-	work, err := t.scratch.Work(who, r.object)
-	if err != nil {
-		return launched{}, err
-	}
-	weights, err := t.weights(ctx, who, m)
-	if err != nil {
-		return launched{}, err
-	}
-	// 2. What it runs.
-	port, err := t.freePort(ctx)
-	if err != nil {
-		return launched{}, err
-	}
-	plan, err := preset.Plan(m, engine.Place{
-		Executable: t.cfg.Executable, Port: port, Cards: t.engineCards(r.cards), Weights: weights, WorkDir: work,
-	})
-	if err != nil {
-		return launched{}, err
-	}
-	if plan.Command[0], err = findProgram(m.Engine, plan.Command[0]); err != nil {
-		return launched{}, err
-	}
-	// 3. Start it.
-	proc, err := supervise.Start(t.cfg.Executable, t.runs.ID(r.uid), supervise.Spec{
-		Command: plan.Command, Env: append(baseEnv(work), plan.Env...), Dir: work, UID: who.UID, LogFile: t.logPath(r.object, r.index),
-	})
-	if err != nil {
-		return launched{}, explainStart(err, who)
+	if l.proc, err = supervise.Start(t.cfg.Executable, t.runs.ID(r.uid), spec); err != nil {
+		return launched{}, explainStart(err, l.user)
 	}
 	// The record only helps a later sweep, which also finds processes by their
 	// environment; a full disk must not keep a model from running.
-	if err := t.runs.Remember(r.uid, r.object, proc); err != nil {
+	if err := t.runs.Remember(r.uid, r.object, l.proc); err != nil {
 		t.log.Warn("cannot record a started process", "object", r.object, "err", err)
 	}
-	return launched{plan: plan, proc: proc, port: port, user: who}, nil
+	return l, nil
+}
+
+// prepare finds out everything that a start needs. The spec names the log
+// even where it fails.
+func (t *Target) prepare(ctx context.Context, r *run) (l launched, spec supervise.Spec, err error) {
+	spec.LogFile = t.logPath(r.object, r.index)
+	m := r.rec.Model
+	preset, err := engine.For(m.Engine)
+	if err != nil {
+		return l, spec, err
+	}
+	// 1. Who it runs as, and where.
+	if l.user, err = t.userFor(r.rec); err != nil {
+		return l, spec, err
+	}
+	if spec.Dir, err = t.scratch.Work(l.user, r.object); err != nil {
+		return l, spec, err
+	}
+	weights, err := t.weights(ctx, l.user, m)
+	if err != nil {
+		return l, spec, err
+	}
+	// 2. What it runs.
+	if l.port, err = t.freePort(ctx); err != nil {
+		return l, spec, err
+	}
+	l.plan, err = preset.Plan(m, engine.Place{
+		Executable: t.cfg.Executable, Port: l.port, Cards: t.engineCards(r.cards), Weights: weights, WorkDir: spec.Dir,
+	})
+	if err != nil {
+		return l, spec, err
+	}
+	if l.plan.Command[0], err = findProgram(m.Engine, l.plan.Command[0]); err != nil {
+		return l, spec, err
+	}
+	spec.Command, spec.Env, spec.UID = l.plan.Command, append(baseEnv(spec.Dir), l.plan.Env...), l.user.UID
+	return l, spec, nil
 }
 
 // baseEnv is all that an engine sees of ModelDock's own environment.

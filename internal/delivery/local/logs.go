@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/delivery/local/supervise"
 )
 
 const (
@@ -26,48 +30,93 @@ func (t *Target) logPath(object string, index int) string {
 	return filepath.Join(t.cfg.DataDir, "logs", object, replicaName(object, index)+".log")
 }
 
-// Logs returns the engine's output of one replica (empty: the first), also
-// after it ended: the last tail lines (0: all that is kept of the current
-// file), and with follow everything that is written until ctx ends.
-// budget.ErrNotFound if there is none.
+// Logs returns the engine's output of one replica (its full name or its
+// number; empty: the first), also after it ended: the last tail lines (0: all
+// that is kept of the current file), and with follow everything that is
+// written until ctx ends or the object is gone. A replica that has written
+// nothing yet says why. *delivery.UnknownReplicaError if there is none.
 func (t *Target) Logs(ctx context.Context, ref budget.Ref, replica string, tail int, follow bool) (io.ReadCloser, error) {
 	object := delivery.ObjectName(ref)
-	dir := filepath.Join(t.cfg.DataDir, "logs", object)
-	entries, err := os.ReadDir(dir)
+	names, err := t.replicaNames(object)
+	if err != nil {
+		return nil, err
+	}
+	name := replica
+	if index, err := strconv.Atoi(replica); err == nil {
+		name = replicaName(object, index)
+	}
+	if replica == "" && len(names) > 0 {
+		name = names[0]
+	}
+	if !slices.Contains(names, name) { // the name is matched, never joined unseen
+		return nil, &delivery.UnknownReplicaError{Ref: ref, Replica: replica, Existing: names}
+	}
+	out := &follower{ctx: ctx, path: filepath.Join(t.cfg.DataDir, "logs", object, name+".log")}
+	out.over = func() bool { return !follow || !t.knows(object) }
+	if out.file, err = os.Open(out.path); errors.Is(err, fs.ErrNotExist) {
+		out.note = t.noOutput(ref, name)
+		return out, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the log of %s: %w", name, err)
+	}
+	if err := seekTail(out.file, tail); err != nil {
+		return nil, errors.Join(fmt.Errorf("read the log of %s: %w", name, err), out.Close())
+	}
+	return out, nil
+}
+
+// replicaNames lists the replicas that an object has or had, by their number.
+func (t *Target) replicaNames(object string) ([]string, error) {
+	numbers := map[int]bool{}
+	entries, err := os.ReadDir(filepath.Join(t.cfg.DataDir, "logs", object))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the logs of %s: %w", object, err)
 	}
-	var names []string
 	for _, e := range entries {
-		if name, isLog := cutLog(e.Name()); isLog {
-			names = append(names, name)
+		number, isLog := strings.CutSuffix(strings.TrimPrefix(e.Name(), object+"-"), ".log")
+		if n, err := strconv.Atoi(number); isLog && err == nil && n >= 0 {
+			numbers[n] = true
 		}
 	}
-	if replica == "" && len(names) > 0 {
-		replica = slices.Min(names)
+	t.mu.Lock()
+	if o := t.objects[object]; o != nil {
+		for i := range o.wanted() {
+			numbers[i] = true
+		}
+		for i := range o.slots {
+			numbers[i] = true
+		}
 	}
-	if !slices.Contains(names, replica) { // the name is matched, never joined unseen
-		return nil, fmt.Errorf("logs of replica %q of request %s: %w; replicas with logs: %v", replica, ref.ID, budget.ErrNotFound, names)
+	t.mu.Unlock()
+	var names []string
+	for _, n := range slices.Sorted(maps.Keys(numbers)) {
+		names = append(names, replicaName(object, n))
 	}
-	f, err := os.Open(filepath.Join(dir, replica+".log"))
-	if err != nil {
-		return nil, fmt.Errorf("open the log of %s: %w", replica, err)
-	}
-	if err := seekTail(f, tail); err != nil {
-		return nil, errors.Join(fmt.Errorf("read the log of %s: %w", replica, err), f.Close())
-	}
-	if !follow {
-		return f, nil
-	}
-	return &follower{ctx: ctx, file: f}, nil
+	return names, nil
 }
 
-func cutLog(name string) (string, bool) {
-	base := len(name) - len(".log")
-	if base <= 0 || name[base:] != ".log" {
-		return "", false
+func (t *Target) knows(object string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.objects[object] != nil
+}
+
+// noOutput says why a replica has written nothing yet.
+func (t *Target) noOutput(ref budget.Ref, name string) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := "no output yet"
+	if o := t.objects[delivery.ObjectName(ref)]; o != nil {
+		st := t.status(o)
+		text += fmt.Sprintf(": %s, %s", st.Reason, st.Message)
+		for _, r := range st.Replicas {
+			if r.Name == name && r.Message != "" {
+				text = fmt.Sprintf("no output yet: %s, %s", r.Reason, r.Message)
+			}
+		}
 	}
-	return name[:base], true
+	return []byte(supervise.NoteLine(t.now(), text))
 }
 
 // seekTail moves f to the start of its last n lines.
@@ -105,31 +154,54 @@ func seekTail(f *os.File, n int) error {
 	return err
 }
 
-// follower reads on past the end, and into the next file after a rotation.
+// follower reads on past the end, and into the next file after a rotation,
+// until it is over. The file may come only later.
 type follower struct {
 	ctx  context.Context //nolint:containedctx // it bounds a reader's life, as a request's body does
-	file *os.File
+	path string
+	file *os.File // nil: not there yet
+	note []byte   // told first
+	over func() bool
 }
 
 func (f *follower) Read(p []byte) (int, error) {
+	if len(f.note) > 0 {
+		n := copy(p, f.note)
+		f.note = f.note[n:]
+		return n, nil
+	}
 	for {
-		n, err := f.file.Read(p)
-		if n > 0 || !errors.Is(err, io.EOF) {
+		over := f.over() // before the last look, so that nothing is missed
+		n, err := f.more(p)
+		if n > 0 || !errors.Is(err, io.EOF) || over {
 			return n, err
-		}
-		if next, err := os.Open(f.file.Name()); err == nil {
-			if f.rotated(next) {
-				_ = f.file.Close()
-				f.file = next
-				continue
-			}
-			_ = next.Close()
 		}
 		select {
 		case <-f.ctx.Done():
 			return 0, io.EOF
 		case <-time.After(followEvery):
 		}
+	}
+}
+
+// more reads what is there now.
+func (f *follower) more(p []byte) (int, error) {
+	for {
+		if f.file != nil {
+			if n, err := f.file.Read(p); n > 0 || !errors.Is(err, io.EOF) {
+				return n, err
+			}
+		}
+		next, err := os.Open(f.path)
+		if err != nil {
+			return 0, io.EOF // not yet, or not any more
+		}
+		if f.file != nil && !f.rotated(next) {
+			_ = next.Close()
+			return 0, io.EOF
+		}
+		_ = f.Close()
+		f.file = next
 	}
 }
 
@@ -142,7 +214,12 @@ func (f *follower) rotated(next *os.File) bool {
 	return err == nil && !os.SameFile(a, b)
 }
 
-func (f *follower) Close() error { return f.file.Close() }
+func (f *follower) Close() error {
+	if f.file == nil {
+		return nil
+	}
+	return f.file.Close()
+}
 
 // pruneLogs removes the oldest logs of objects that are gone. Called under
 // the lock.

@@ -44,6 +44,23 @@ func openLog(path string, limit int64) (*logFile, error) {
 	return l, l.open()
 }
 
+// Note writes a line of ModelDock's own into a model's log, while no
+// supervisor does: why the model could not even be started.
+func Note(path, text string) error {
+	l, err := openLog(path, 0)
+	if err != nil {
+		return err
+	}
+	l.Note(text)
+	l.Close()
+	return nil
+}
+
+// NoteLine is such a line, as it stands in a log.
+func NoteLine(at time.Time, text string) string {
+	return notePrefix + at.UTC().Format(time.RFC3339) + " " + text + "\n"
+}
+
 func (l *logFile) open() error {
 	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -92,7 +109,7 @@ func (l *logFile) copyLines(r io.Reader) {
 func (l *logFile) Note(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.write([]byte(notePrefix + time.Now().UTC().Format(time.RFC3339) + " " + text + "\n"))
+	l.write([]byte(NoteLine(time.Now(), text)))
 }
 
 // write never fails the model: a full disk costs log lines, not answers.
