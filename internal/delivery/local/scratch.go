@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 )
@@ -87,17 +88,29 @@ func (s *scratch) RemoveModels(uid int) error {
 	return os.RemoveAll(filepath.Join(s.root, "u"+strconv.Itoa(uid), "models"))
 }
 
-// Prune removes what is empty, so that a data directory without objects
-// leaves nothing behind.
+// Prune removes every directory that is empty, so that a data directory that
+// is not used any more leaves nothing behind; they are made again when they
+// are needed. What is in a tenant's directories may be links that lead
+// elsewhere, so nothing is followed.
 func (s *scratch) Prune() {
-	homes, err := filepath.Glob(filepath.Join(s.root, "u*"))
+	root, err := os.OpenRoot(s.root)
 	if err != nil {
-		return
+		return // there is none
 	}
-	for _, h := range homes {
-		_ = os.Remove(filepath.Join(h, "models")) // Remove leaves what is not empty
-		_ = os.Remove(h)
+	var dirs []string
+	_ = fs.WalkDir(root.FS(), ".", func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fs.SkipDir // it stays
+		case e.IsDir() && path != ".":
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
+	for _, d := range slices.Backward(dirs) { // what is inside comes first
+		_ = root.Remove(d) // Remove leaves what is not empty
 	}
+	_ = root.Close()
 	_ = os.Remove(s.root)
 }
 
