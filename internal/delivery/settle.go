@@ -30,7 +30,8 @@ type Settler struct {
 	cfg SettlerConfig
 
 	mu   sync.Mutex
-	told map[string]bool // UIDs whose readiness the ledger knows
+	told map[string]bool       // UIDs whose readiness the ledger knows
+	seen map[string]budget.Ref // objects that were there, by UID; nil before the first round
 }
 
 // NewSettler fills in defaults.
@@ -58,16 +59,21 @@ func (s *Settler) Run(ctx context.Context, wake <-chan struct{}) {
 // Round settles everything that can be settled now, at most n credits (0: all).
 func (s *Settler) Round(ctx context.Context, n int) (Summary, error) {
 	var sum Summary
-	readyErr := s.recordReady(ctx, &sum)
-	return sum, errors.Join(readyErr, s.creditGone(ctx, n, &sum))
+	statuses, listErr := s.cfg.Target.List(ctx)
+	if listErr != nil {
+		listErr = fmt.Errorf("list the target's objects: %w", listErr)
+	} else {
+		listErr = s.recordReady(ctx, statuses, &sum)
+	}
+	creditErr := s.creditGone(ctx, n, &sum)
+	if listErr != nil {
+		return sum, errors.Join(listErr, creditErr)
+	}
+	return sum, errors.Join(creditErr, s.markForced(ctx, statuses, &sum))
 }
 
 // recordReady writes down the first readiness of every object, and its node.
-func (s *Settler) recordReady(ctx context.Context, sum *Summary) error {
-	statuses, err := s.cfg.Target.List(ctx)
-	if err != nil {
-		return fmt.Errorf("list the target's objects: %w", err)
-	}
+func (s *Settler) recordReady(ctx context.Context, statuses []Status, sum *Summary) error {
 	s.forgetAllBut(statuses)
 	var errs []error
 	for _, st := range statuses {

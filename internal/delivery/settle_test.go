@@ -134,6 +134,43 @@ func TestCrashBeforeCreditCreditsOnce(t *testing.T) {
 	b.clean("team-a", 0)
 }
 
+// A forced credit does not wait for the last process; that it is gone is still
+// written down once it is, also by a ModelDock that was started in between.
+func TestForcedCreditIsFollowedToTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, restarted := range []bool{false, true} {
+		b := setup(t)
+		ref := b.reserve("team-a", "demo", 7)
+		b.deliver()
+		b.settle()
+		b.target.linger = true
+		b.release(ref)
+		b.deliver()
+		_, err := b.ledger.Credit(t.Context(), ref, true)
+		b.must(err)
+		if s := b.settle(); len(s.Steps) != 0 {
+			t.Fatalf("while it still runs: %+v", s)
+		}
+		if bound, err := b.ledger.Binding(t.Context(), ref); err != nil || !bound.GoneAt.IsZero() {
+			t.Fatalf("gone while it still runs: %+v (%v)", bound, err)
+		}
+		if restarted {
+			b.wire(func(string) {})
+		}
+		b.target.lose(ref)
+		if s := b.settle(); s.Count("gone") != 1 || len(s.Steps) != 1 {
+			t.Fatalf("after its end: %+v", s)
+		}
+		if bound, err := b.ledger.Binding(t.Context(), ref); err != nil || bound.GoneAt.IsZero() {
+			t.Fatalf("its end is not on record: %+v (%v)", bound, err)
+		}
+		if s := b.settle(); len(s.Steps) != 0 {
+			t.Fatalf("again: %+v", s)
+		}
+		b.clean("team-a", 0)
+	}
+}
+
 func TestReconcileWritesNothingWhereNothingDiffers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
