@@ -99,6 +99,9 @@ func (s *Server) permit(ctx context.Context, sub budget.Submission) error {
 	if _, err := s.Ledger.Get(ctx, sub.Ref); err == nil {
 		return nil
 	}
+	if err := s.CheckSource(sub.Model); err != nil {
+		return err
+	}
 	t, err := s.Ledger.Tenant(ctx, sub.Tenant)
 	if errors.Is(err, budget.ErrNotFound) {
 		t = budget.Tenant{Name: sub.Tenant}

@@ -147,7 +147,7 @@ func TestOneListenerForEverything(t *testing.T) {
 	}{
 		{"GET", "/", 302, "", ""},
 		{"GET", "/console", 302, "", ""},
-		{"POST", "/", 404, "application/json", "not_found"},
+		{"POST", "/", 405, "application/json", "method_not_allowed"},
 		{"GET", "/healthz", 200, "application/json", `"ok"`},
 		{"POST", "/healthz", 405, "application/json", "method_not_allowed"},
 		{"GET", "/readyz", 200, "application/json", `"ready":true`},

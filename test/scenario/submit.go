@@ -151,6 +151,7 @@ func BadInputChangesNothing(t *testing.T, h Harness) {
 		"model.traffic.weight": `{"traffic":{"weight":1001}}`,
 		"model.healthPath":     `{"engine":"custom","command":["x"],"healthPath":"health"}`,
 		"model.unknown":        `{"unknown":1}`,
+		"model.source":         `{"engine":"ollama","source":"ftp://host/model"}`,
 	} {
 		bad(`{"id":"c1","cost":1,"priority":1,"model":`+model+`}`, field)
 	}
