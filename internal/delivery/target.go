@@ -120,6 +120,10 @@ type Status struct {
 	CreatedAt   time.Time
 	DeletingAt  time.Time // zero unless it is going away
 	ObservedAt  time.Time
+	// Last tells of every replica what was known when it last had a process,
+	// also once that, or the whole object, is gone: proof, not state. A target
+	// keeps it for the retention time.
+	Last []Replica
 }
 
 // Replica is one running copy, or one that should run.

@@ -18,6 +18,7 @@ type Facts struct {
 	Binding     *budget.Binding
 	Status      *delivery.Status // nil: the target knows no such object
 	StatusErr   error
+	Last        []delivery.Replica // what the target remembers of replicas, also of ended ones
 	Endpoints   []traffic.Endpoint
 	LiveKeys    int // of the owner
 	Grants      []budget.Grant
@@ -90,7 +91,7 @@ func conclude(doc *Document, f Facts) {
 	doc.Reason = step.Reason
 	doc.Message = f.message(*step)
 	doc.NextAction = nextAction(step.Reason)
-	if step.Reason == ReasonNotCalled && f.Reservation.State.Final() {
+	if doc.NextAction == callTheModel && (f.ended() || f.Reservation.State.Final()) {
 		doc.NextAction = nextAction(ReasonReleasedBeforeReady) // it cannot be called any more
 	}
 }

@@ -228,6 +228,14 @@ func TestBuild(t *testing.T) {
 			f.Binding.GoneAt, f.Intents[1].DeliveredAt = time.Time{}, time.Time{}
 			f.Status = servedFacts().Status
 		}), "deleting", evidence.Pending, "Stopping", "yyy", "Wait", ""},
+		"forced credit, stopping": {with(released(servedFacts()), func(f *evidence.Facts) {
+			f.Binding.GoneAt, f.Status = time.Time{}, servedFacts().Status
+		}), "gone", evidence.Pending, "ForcedRelease", "yyy", "Wait", ""},
+		"forced credit, gone":  {with(released(servedFacts()), func(f *evidence.Facts) { f.Binding.GoneAt = time.Time{} }), "", evidence.OK, "", "yyy", "", ""},
+		"releasing, uncalled":  {releasing(readyFacts()), "firstChunk", evidence.Pending, "NotCalled", "yy?", "SubmitAgainUnderNewID", ""},
+		"released, left early": {released(called(traffic.ClientCancelled, false)), "firstChunk", evidence.Pending, "client_cancelled", "yyn", "SubmitAgainUnderNewID", ""},
+		"one crash is no end":  {crashed(delivery.Crashed, delivery.Loading), "started", evidence.Pending, "Loading", "yy?", "Wait", ""},
+		"crash loop":           {crashed(delivery.CrashLooping, delivery.CrashLooping), "started", evidence.Broken, "CrashLooping", "yy?", "ReadEngineLogs", "segfault"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -263,6 +271,16 @@ func noFragment() evidence.Facts {
 func loadFailed() evidence.Facts {
 	return with(loadingFacts(), func(f *evidence.Facts) {
 		f.Status.LastFailure = &delivery.Failure{Reason: delivery.ModelLoadFailed, Message: "CUDA out of memory", Replica: "r-0", At: at(5), ExitCode: 1}
+	})
+}
+
+// crashed is a model that was ready, ended and is not back yet.
+func crashed(failure, now delivery.Reason) evidence.Facts {
+	return with(readyFacts(), func(f *evidence.Facts) {
+		f.Last, f.Endpoints = f.Status.Replicas, nil
+		f.Status.Ready, f.Status.Reason = 0, now
+		f.Status.Replicas = []delivery.Replica{{Name: "r-0", Phase: delivery.PhaseBackoff, Reason: now}}
+		f.Status.LastFailure = &delivery.Failure{Reason: failure, Message: "segfault", Replica: "r-0", At: at(9), ExitCode: -1}
 	})
 }
 
@@ -370,6 +388,73 @@ func TestPendingStepsHaveNoTime(t *testing.T) {
 	for _, step := range []string{"placed", "device", "started", "routable", "firstChunk"} {
 		if s := find(t, doc, step); s.Status != evidence.Pending || !s.At.IsZero() {
 			t.Errorf("step %s is %s at %v, want pending without a time", step, s.Status, s.At)
+		}
+	}
+}
+
+// What happened before a crash stays proven by the replica that crashed.
+func TestCrashBeforeReadinessKeepsWhatHappened(t *testing.T) {
+	t.Parallel()
+	f := loadFailed()
+	f.Last = f.Status.Replicas
+	f.Status.Replicas = []delivery.Replica{{Name: "r-0", Phase: delivery.PhaseBackoff, Reason: delivery.ModelLoadFailed}}
+	doc := evidence.Build(f)
+	if s := find(t, doc, "placed"); s.Status != evidence.OK || s.Facts["card"] != "card-0" || s.Facts["replicaUid"] != "p1" || !s.At.Equal(at(3)) {
+		t.Errorf("placed: %+v", s)
+	}
+	if s := find(t, doc, "device"); s.Status != evidence.OK || s.Facts["simulated"] != true || !s.At.Equal(at(4)) {
+		t.Errorf("device: %+v", s)
+	}
+	if s := find(t, doc, "started"); s.Status != evidence.Broken || s.Facts["pid"] != 42 || s.Facts["replicaUid"] != "p1" {
+		t.Errorf("started: %+v", s)
+	}
+}
+
+// The evidence of a released request keeps its facts.
+func TestReleasedEvidenceKeepsItsFacts(t *testing.T) {
+	t.Parallel()
+	for name, facts := range map[string]evidence.Facts{"served": servedFacts(), "in loading": loadingFacts()} {
+		last := facts.Status.Replicas
+		f := released(facts)
+		f.Last = last
+		doc := evidence.Build(f)
+		if s := find(t, doc, "children"); s.Status != evidence.OK || s.Facts["replicas"] != 1 {
+			t.Errorf("%s: children: %+v", name, s)
+		}
+		if s := find(t, doc, "placed"); s.Status != evidence.OK || s.Facts["mib"] != int64(4096) || s.Facts["node"] != "n1" {
+			t.Errorf("%s: placed: %+v", name, s)
+		}
+		if s := find(t, doc, "device"); s.Status != evidence.OK || s.Facts["card"] != "card-0" {
+			t.Errorf("%s: device: %+v", name, s)
+		}
+		s := find(t, doc, "started")
+		if name == "served" && (s.Status != evidence.OK || s.Facts["pid"] != 42 || s.Facts["replicaUid"] != "p1" || !s.At.Equal(at(6))) {
+			t.Errorf("%s: started: %+v", name, s)
+		}
+		if name != "served" && (s.Status != evidence.Broken || s.Reason != "ReleasedBeforeReady") {
+			t.Errorf("%s: started: %+v", name, s)
+		}
+	}
+}
+
+func TestForcedCreditSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []time.Time{{}, at(21), at(22), at(30)} {
+		f := with(released(servedFacts()), func(f *evidence.Facts) { f.Binding.GoneAt = gone })
+		forced, _ := find(t, evidence.Build(f), "credited").Facts["forced"].(bool)
+		if want := gone.IsZero() || gone.After(at(22)); forced != want {
+			t.Errorf("gone at %v, credited at %v: forced is %t, want %t", gone, at(22), forced, want)
+		}
+	}
+}
+
+func TestOneSlotIsSingular(t *testing.T) {
+	t.Parallel()
+	for need, want := range map[int64]string{1: "1 free slot", 2: "2 free slots"} {
+		f := standing(budget.QuotaBlocked)
+		f.Standing.Need = need
+		if s := find(t, evidence.Build(f), "reserved"); s.Expected != want {
+			t.Errorf("expected %q, want %q", s.Expected, want)
 		}
 	}
 }

@@ -74,9 +74,13 @@ func (c Collector) facts(ctx context.Context, ref budget.Ref) (f Facts, err erro
 	if err := c.readTraffic(ctx, ref, &f); err != nil {
 		return f, err
 	}
-	if st, err := c.Target.Observe(ctx, ref); err != nil {
+	st, err := c.Target.Observe(ctx, ref)
+	if err != nil {
 		f.StatusErr = err
-	} else if st.Exists {
+		return f, nil
+	}
+	f.Last = st.Last
+	if st.Exists {
 		f.Status = &st
 	}
 	return f, nil

@@ -20,6 +20,7 @@ const (
 	ReasonNotCalled           = "NotCalled"
 	ReasonNoContent           = "NoContent"
 	ReasonStopping            = "Stopping"
+	ReasonForcedRelease       = "ForcedRelease" // the slots came back while it still runs
 	ReasonUnreadable          = "Unreadable"
 )
 
@@ -84,6 +85,9 @@ func (f Facts) waiting(s Step) Step {
 	default:
 		s.Status = Broken
 		s.Expected = fmt.Sprintf("%d free slots", st.Need)
+		if st.Need == 1 {
+			s.Expected = "1 free slot"
+		}
 		s.Found = fmt.Sprintf("tenant %d of %d used, pool %d of %d used", st.TenantUsed, st.TenantCap, st.PoolUsed, st.PoolCap)
 	}
 	return s
@@ -123,13 +127,27 @@ func (f Facts) gone() Step {
 		s.Status, s.Reason, s.Found = Unknown, ReasonUnreadable, f.StatusErr.Error()
 	case f.Status != nil && f.Status.Exists:
 		s.Facts = map[string]any{"replicasLeft": len(f.Status.Replicas)}
+		if f.Reservation.State == budget.Released {
+			s.Reason = ReasonForcedRelease
+		}
 		if f.Status.Reason == delivery.ReleaseBlocked {
 			s.Status, s.Reason, s.Found = Broken, string(delivery.ReleaseBlocked), f.Status.Message
 		}
-	case f.Reservation.State == budget.Released:
+	case f.Reservation.State == budget.Released && !f.forced():
 		s.Status, s.Reason, s.At = OK, "", f.Reservation.ReleasedAt
+	case f.Reservation.State == budget.Released:
+		// Nothing is there any more; the time of that is still to be written down.
+		s.Status, s.Reason = OK, ""
 	}
 	return s
+}
+
+// forced reports whether the slots came back before the last process was seen
+// to be gone, which only an admin can decide. Nothing is known of what was
+// never bound.
+func (f Facts) forced() bool {
+	b := f.Binding
+	return f.Reservation.State == budget.Released && b != nil && (b.GoneAt.IsZero() || b.GoneAt.After(f.Reservation.ReleasedAt))
 }
 
 func (f Facts) credited() Step {
@@ -138,6 +156,9 @@ func (f Facts) credited() Step {
 	switch {
 	case credits == 1 && f.Reservation.State == budget.Released:
 		s.Status, s.At = OK, f.Reservation.ReleasedAt
+		if f.forced() {
+			s.Facts["forced"] = true
+		}
 	case credits == 0 && f.Reservation.State == budget.Reserved:
 		s.Status, s.Reason = Pending, ReasonStopping
 	default:

@@ -89,6 +89,10 @@ func (f Facts) world(name, source string) (*delivery.Status, Step) {
 func (f Facts) children() Step {
 	st, s := f.world(StepChildren, "target:object")
 	if st == nil {
+		if f.remembered() {
+			s.Status, s.Reason, s.At = OK, "", f.Last[0].PlacedAt
+			s.Facts = map[string]any{"replicas": len(f.Last)}
+		}
 		return s
 	}
 	s.At = st.CreatedAt
@@ -104,26 +108,55 @@ func (f Facts) children() Step {
 	return s
 }
 
+// remembered reports whether the reservation ended and the target still knows
+// what it ran for it.
+func (f Facts) remembered() bool { return f.ended() && f.Binding != nil && len(f.Last) > 0 }
+
+// witness is a replica as it is now, or, where it has no process now, as it
+// was when it last had one: a crash does not undo what happened before it.
+func (f Facts) witness(r delivery.Replica) delivery.Replica {
+	if len(r.Cards) > 0 && !r.StartedAt.IsZero() {
+		return r
+	}
+	for _, last := range f.Last {
+		if last.Name == r.Name && len(last.Cards) > 0 {
+			return last
+		}
+	}
+	return r
+}
+
+// proven returns the replicas to judge a step of the past by: those of the
+// status, or those that are remembered.
+func (f Facts) proven(st *delivery.Status) []delivery.Replica {
+	if st == nil && f.remembered() {
+		return f.Last
+	}
+	if st == nil {
+		return nil
+	}
+	return st.Replicas
+}
+
 func (f Facts) placed() Step {
 	st, s := f.world(StepPlaced, "target:replicas")
-	if st == nil {
+	replicas := f.proven(st)
+	if len(replicas) == 0 {
 		return s
 	}
 	var last time.Time
-	for _, r := range st.Replicas {
-		if len(r.Cards) == 0 {
-			if r.Reason == delivery.NoFragmentFits {
-				s.Status, s.Reason, s.Found = Broken, string(r.Reason), r.Message
-				s.Expected = fmt.Sprintf("%d card(s) with %d MiB free each", f.Reservation.Model.GPUs, f.Reservation.Model.GPUMemory)
-			}
+	for _, r := range replicas {
+		if len(r.Cards) == 0 && r.Reason == delivery.NoFragmentFits {
+			s.Status, s.Reason, s.Found = Broken, string(r.Reason), r.Message
+			s.Expected = fmt.Sprintf("%d card(s) with %d MiB free each", f.Reservation.Model.GPUs, f.Reservation.Model.GPUMemory)
+			return s
+		}
+		if r = f.witness(r); len(r.Cards) == 0 {
 			return s
 		}
 		last = later(last, r.PlacedAt)
 	}
-	if len(st.Replicas) == 0 {
-		return s
-	}
-	r := st.Replicas[0]
+	r := f.witness(replicas[0])
 	s.Status, s.Reason, s.At = OK, "", last
 	s.Facts = map[string]any{"node": r.Node, "replicaUid": r.UID, "card": r.Cards[0].UUID, "mib": r.Cards[0].MiB, "freeMiBAtDecision": r.Cards[0].FreeMiB}
 	return s
@@ -131,21 +164,21 @@ func (f Facts) placed() Step {
 
 func (f Facts) device() Step {
 	st, s := f.world(StepDevice, "target:process")
-	if st == nil {
+	replicas := f.proven(st)
+	if len(replicas) == 0 {
 		return s
 	}
 	var last time.Time
 	var seen map[string]any
-	for _, r := range st.Replicas {
+	for _, r := range replicas {
+		r = f.witness(r)
 		if len(r.Cards) == 0 || r.StartedAt.IsZero() {
 			return s
 		}
 		last = later(last, r.StartedAt)
 		seen = map[string]any{"card": r.Cards[0].UUID, "cardModel": r.Cards[0].Model, "simulated": r.Cards[0].Simulated, "isolation": "none"}
 	}
-	if len(st.Replicas) > 0 {
-		s.Status, s.Reason, s.At, s.Facts = OK, "", last, seen
-	}
+	s.Status, s.Reason, s.At, s.Facts = OK, "", last, seen
 	return s
 }
 
@@ -155,23 +188,34 @@ func (f Facts) started() Step {
 		if s.Reason == ReasonReleasedBeforeReady && f.Reservation.State.Final() {
 			s.Status = Broken
 		}
+		if s.Status == OK && f.remembered() {
+			s.Facts = identity(f.Last[0])
+		}
 		return s
 	}
 	for _, r := range st.Replicas {
 		if r.Phase == delivery.PhaseReady {
 			s.Status, s.Reason, s.At = OK, "", r.ReadyAt
-			s.Facts = map[string]any{"replica": r.Name, "replicaUid": r.UID, "pid": r.PID, "engineReports": r.Engine, "restarts": r.Restarts, "ready": st.Ready, "wanted": st.Wanted}
+			s.Facts = identity(r)
+			s.Facts["ready"], s.Facts["wanted"] = st.Ready, st.Wanted
 			return s
 		}
 	}
-	if fail := st.LastFailure; fail != nil {
+	if fail := st.LastFailure; fail != nil && fail.Reason != delivery.Crashed {
 		s.Status, s.Reason, s.At, s.Found = Broken, string(fail.Reason), fail.At, fail.Message
 		s.Expected = "the engine answers its health check"
 		s.Facts = map[string]any{"exitCode": fail.ExitCode, "replica": fail.Replica}
+		if r := f.witness(delivery.Replica{Name: fail.Replica}); r.PID != 0 {
+			s.Facts["replicaUid"], s.Facts["pid"] = r.UID, r.PID
+		}
 		return s
 	}
 	s.Reason = string(st.Reason)
 	return s
+}
+
+func identity(r delivery.Replica) map[string]any {
+	return map[string]any{"replica": r.Name, "replicaUid": r.UID, "pid": r.PID, "engineReports": r.Engine, "restarts": r.Restarts}
 }
 
 func later(a, b time.Time) time.Time {

@@ -30,6 +30,8 @@ func (f Facts) message(s Step) string {
 	}
 }
 
+const callTheModel = "CallTheModel"
+
 // nextAction maps a reason to the code of what a person can do about it;
 // clients put it into words.
 func nextAction(reason string) string {
@@ -51,7 +53,7 @@ func nextAction(reason string) string {
 	case string(delivery.ModelLoadFailed), string(delivery.CrashLooping):
 		return "ReadEngineLogs"
 	case ReasonNotCalled, ReasonNoContent, string(traffic.ClientCancelled), string(traffic.ExpiredWaiting), string(traffic.RejectedFull), string(traffic.RejectedLimit):
-		return "CallTheModel"
+		return callTheModel
 	case ReasonNoLiveKey:
 		return "CreateKeyOrGrant"
 	case ReasonJournalMismatch:
