@@ -77,7 +77,7 @@ func (m *Machine) Start(t testing.TB) {
 	}
 	args := append([]string{"up", "--listen", "127.0.0.1:0", "--data-dir", m.Data(), "--stop-grace", "10s"}, m.flags...)
 	m.cmd = exec.Command(bin, args...)
-	m.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(m.dir, "config"), "TMPDIR="+os.TempDir())
+	m.cmd.Env = append(os.Environ(), m.Environment()...)
 	out, err := m.cmd.StderrPipe()
 	if err == nil {
 		err = m.cmd.Start()
@@ -174,6 +174,21 @@ func (m *Machine) Gateway() string { return m.url }
 
 // Key implements scenario.Harness.
 func (m *Machine) Key(who string) string { return m.keys[who] }
+
+// Environment is what a command line needs to find this machine's context.
+func (m *Machine) Environment() []string {
+	return []string{"XDG_CONFIG_HOME=" + filepath.Join(m.dir, "config")}
+}
+
+// Binary is the modeldock that runs.
+func (m *Machine) Binary(t testing.TB) string {
+	t.Helper()
+	bin, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
 
 // PID is the process id of `modeldock up`.
 func (m *Machine) PID() int { return m.cmd.Process.Pid }
