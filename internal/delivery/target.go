@@ -122,7 +122,7 @@ type Status struct {
 	ObservedAt  time.Time
 	// Last tells of every replica what was known when it last had a process,
 	// also once that, or the whole object, is gone: proof, not state. A target
-	// keeps it for the retention time.
+	// keeps it for the retention time; Object then names the object it was.
 	Last []Replica
 }
 

@@ -79,7 +79,9 @@ func (c Collector) facts(ctx context.Context, ref budget.Ref) (f Facts, err erro
 		f.StatusErr = err
 		return f, nil
 	}
-	f.Last = st.Last
+	if f.Binding != nil && st.Object.UID == f.Binding.UID {
+		f.Last = st.Last
+	}
 	if st.Exists {
 		f.Status = &st
 	}

@@ -223,3 +223,19 @@ func TestLiveKeysAndFirstChunkAreRead(t *testing.T) {
 		t.Errorf("first chunk is %s with %v", s.Status, s.Facts)
 	}
 }
+
+// What a target remembers counts only for the object that was bound.
+func TestRememberedFactsAreOfTheBoundObject(t *testing.T) {
+	t.Parallel()
+	for uid, want := range map[string]any{"u1": "c", "u0": nil} {
+		b := setup(t)
+		b.admit()
+		b.deliver()
+		last := b.status.Replicas
+		b.release()
+		b.status.Object, b.status.Last = budget.Object{Name: delivery.ObjectName(ref), UID: uid}, last
+		if s := find(t, b.explain(), "placed"); s.Status != evidence.OK || s.Facts["card"] != want {
+			t.Errorf("object %s: placed: %+v, want card %v", uid, s, want)
+		}
+	}
+}

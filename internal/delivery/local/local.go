@@ -69,6 +69,7 @@ type Target struct {
 	log     *slog.Logger
 	store   *objectStore
 	runs    *runStore
+	facts   *factStore
 	users   *users
 	scratch *scratch
 	lock    *os.File
@@ -79,6 +80,7 @@ type Target struct {
 	cards     []device.Card
 	endpoints []Endpoint // as last published
 	guardedAt time.Time
+	prunedAt  time.Time
 	closing   bool
 
 	wake    chan struct{}
@@ -166,6 +168,9 @@ func (t *Target) open() error {
 	if t.store, err = openObjects(filepath.Join(t.cfg.DataDir, "objects")); err != nil {
 		return err
 	}
+	if t.facts, err = openFacts(filepath.Join(t.cfg.DataDir, "facts")); err != nil {
+		return err
+	}
 	records, err := t.store.Load()
 	if err != nil {
 		return err
@@ -173,6 +178,7 @@ func (t *Target) open() error {
 	for name, rec := range records {
 		if rec.Owned(name, t.cfg.Ledger) {
 			t.objects[name] = newObject(rec)
+			t.objects[name].recall(t.facts)
 			continue
 		}
 		t.foreign[name] = rec

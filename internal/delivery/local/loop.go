@@ -140,7 +140,7 @@ func (t *Target) removeObject(o *object, removed *[]delivery.Status) {
 	t.log.Info("object is gone", "object", o.rec.Name, "uid", o.rec.UID)
 	*removed = append(*removed, delivery.Status{
 		Ref: o.rec.ref(), Object: o.rec.object(), Ledger: o.rec.ledger(), Generation: o.rec.Generation,
-		LastFailure: o.lastFailure, CreatedAt: o.rec.CreatedAt, DeletingAt: o.rec.DeletingAt, ObservedAt: t.now(),
+		LastFailure: o.lastFailure, Last: t.lastOf(o), CreatedAt: o.rec.CreatedAt, DeletingAt: o.rec.DeletingAt, ObservedAt: t.now(),
 	})
 	if err := t.cleanAfter(o.rec); err != nil {
 		t.log.Warn("cannot remove an engine's directory", "object", o.rec.Name, "err", err)
@@ -187,6 +187,7 @@ func (t *Target) guardRecords() {
 		return
 	}
 	t.guardedAt = now
+	t.pruneFacts(now)
 	for name, o := range t.objects {
 		if t.store.Has(name) {
 			continue

@@ -67,10 +67,13 @@ type object struct {
 	rec         record
 	slots       map[int]*slot
 	lastFailure *delivery.Failure
+	last        map[int]delivery.Replica // by index, as it was when its latest process ended
 	published   delivery.Status
 }
 
-func newObject(rec record) *object { return &object{rec: rec, slots: map[int]*slot{}} }
+func newObject(rec record) *object {
+	return &object{rec: rec, slots: map[int]*slot{}, last: map[int]delivery.Replica{}}
+}
 
 // advance takes a newer record. Processes that it describes as well as the
 // old one did need no replacement and count as its own.

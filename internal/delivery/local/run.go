@@ -150,7 +150,11 @@ func (t *Target) ended(r *run, out outcome) {
 		return
 	}
 	s := o.slots[r.index]
+	if _, before := o.last[r.index]; !before || !r.startedAt.IsZero() {
+		o.last[r.index] = t.replica(o, s)
+	}
 	s.run = nil
+	defer t.keepLast(o)
 	if r.stopping {
 		s.failures, s.retryAt, s.reason, s.message = 0, time.Time{}, delivery.Draining, ""
 		return

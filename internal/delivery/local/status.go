@@ -28,6 +28,7 @@ func (t *Target) status(o *object) delivery.Status {
 			st.Generation = min(st.Generation, run.generation) // older until it is replaced
 		}
 	}
+	st.Last = t.lastOf(o)
 	st.Reason, st.Message = reasonOf(st)
 	return st
 }

@@ -72,6 +72,7 @@ func (t *Target) find(name string) (*object, error) {
 			name, t.store.path(name), delivery.ErrNameTaken)
 	}
 	o := newObject(rec) // somebody put the record back
+	o.recall(t.facts)
 	t.objects[name] = o
 	t.poke()
 	return o, nil
@@ -130,6 +131,9 @@ func (t *Target) Observe(_ context.Context, ref budget.Ref) (delivery.Status, er
 		return t.status(o), nil
 	}
 	st := delivery.Status{Ref: ref, ObservedAt: t.now()}
+	if uid, last := t.facts.Read(name); uid != "" {
+		st.Object, st.Last = budget.Object{Name: name, UID: uid}, last
+	}
 	if _, taken := t.foreign[name]; taken {
 		st.Reason, st.Message = delivery.NameTaken, fmt.Sprintf("%s is not an object of this ledger", t.store.path(name))
 	}

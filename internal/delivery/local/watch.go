@@ -106,6 +106,7 @@ func (w *watcher) probe(ctx context.Context) bool {
 		w.target.update(func() { w.run.identity = identity })
 	}
 	w.misses = 0
+	ready := false // for the first time
 	w.target.update(func() {
 		if w.run.stopping {
 			return
@@ -113,8 +114,12 @@ func (w *watcher) probe(ctx context.Context) bool {
 		if w.run.readyAt.IsZero() {
 			w.run.readyAt = w.target.now()
 			w.target.slotOf(w.run).everReady = true
+			ready = true
 		}
 		w.run.phase, w.run.message = delivery.PhaseReady, ""
+		if o := w.target.objects[w.run.object]; ready && o != nil {
+			w.target.keepLast(o)
+		}
 	})
 	return true
 }
