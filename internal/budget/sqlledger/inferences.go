@@ -31,7 +31,7 @@ func (l *Ledger) PutInferences(ctx context.Context, batch []traffic.Inference) e
 
 // Inference returns one record.
 func (l *Ledger) Inference(ctx context.Context, requestID string) (traffic.Inference, error) {
-	return view(ctx, l, "read the inference record", func(q *sqlitequery.Queries) (traffic.Inference, error) {
+	return view(ctx, l, "read the inference record", func(q queries) (traffic.Inference, error) {
 		row, err := q.GetInference(ctx, requestID)
 		if err != nil {
 			return traffic.Inference{}, found(err)
@@ -42,7 +42,7 @@ func (l *Ledger) Inference(ctx context.Context, requestID string) (traffic.Infer
 
 // Inferences returns the latest records of one reservation, newest first.
 func (l *Ledger) Inferences(ctx context.Context, ref budget.Ref, limit int) ([]traffic.Inference, error) {
-	return view(ctx, l, "list the inference records", func(q *sqlitequery.Queries) ([]traffic.Inference, error) {
+	return view(ctx, l, "list the inference records", func(q queries) ([]traffic.Inference, error) {
 		rows, err := q.InferencesOf(ctx, sqlitequery.InferencesOfParams{Owner: ref.Tenant, ReservationID: ref.ID, Limit: rowLimit(limit)})
 		out := make([]traffic.Inference, 0, len(rows))
 		for _, row := range rows {
