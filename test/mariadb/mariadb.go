@@ -35,10 +35,11 @@ type Server struct {
 	next   atomic.Int64
 }
 
-// Start installs an empty server in a new temporary folder and starts it.
-func Start(ctx context.Context) (*Server, error) {
+// Start installs an empty server in a new folder under parent (default the
+// system's temporary one) and starts it.
+func Start(ctx context.Context, parent string) (*Server, error) {
 	// The socket's path must be short; the server's user must reach the folder.
-	dir, err := os.MkdirTemp("", "mariadb-")
+	dir, err := os.MkdirTemp(parent, "mariadb-")
 	if err != nil {
 		return nil, fmt.Errorf("make the server's folder: %w", err)
 	}
@@ -64,28 +65,26 @@ func program(name string) (string, error) {
 	return path, nil
 }
 
-// asOwner: the server runs as whoever runs the test, root included.
-func asOwner() string { return "--user=" + strconv.Itoa(os.Getuid()) }
-
 func (s *Server) install(ctx context.Context) error {
 	install, err := program("mariadb-install-db")
 	if err != nil {
 		return err
 	}
 	out, err := exec.CommandContext(ctx, install, "--no-defaults", "--datadir="+filepath.Join(s.dir, "data"), "--auth-root-authentication-method=normal",
-		"--skip-test-db", "--skip-name-resolve", rootUser()).CombinedOutput()
+		"--skip-test-db", "--skip-name-resolve", sameUser()).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("install a MariaDB in %s: %w: %s", s.dir, err, out)
 	}
 	return nil
 }
 
-// rootUser is the server's user: mariadbd refuses root only if it is not named.
-func rootUser() string {
+// sameUser lets the server run as whoever runs the test: it refuses to be
+// root only where nobody said so.
+func sameUser() string {
 	if os.Getuid() == 0 {
 		return "--user=root"
 	}
-	return asOwner()
+	return "--user=" + strconv.Itoa(os.Getuid())
 }
 
 // launch starts the server; the log says why, if it does not come up.
@@ -102,7 +101,7 @@ func (s *Server) launch() error {
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
 		return fmt.Errorf("make the server's log: %w", err)
 	}
-	s.cmd = exec.Command(server, "--no-defaults", rootUser(), "--datadir="+filepath.Join(s.dir, "data"), "--socket="+s.socket,
+	s.cmd = exec.Command(server, "--no-defaults", sameUser(), "--datadir="+filepath.Join(s.dir, "data"), "--socket="+s.socket,
 		"--bind-address=127.0.0.1", "--port="+port, "--pid-file="+filepath.Join(s.dir, "pid"), "--skip-name-resolve",
 		"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M", "--innodb-flush-log-at-trx-commit=1", "--innodb-doublewrite=1",
 		"--max-connections=1000", "--performance-schema=OFF", "--aria-pagecache-buffer-size=8M", "--key-buffer-size=8M", "--table-open-cache=4000")
@@ -183,7 +182,7 @@ func (s *Server) exec(ctx context.Context, statement string) error {
 	return errors.Join(err, db.Close())
 }
 
-// CPU is the time that the server has spent computing, for benchmarks.
+// PID is the server's process, for benchmarks that watch it.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Stop ends the server and removes its folder.
