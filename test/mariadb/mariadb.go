@@ -23,6 +23,9 @@ import (
 // startWait bounds the start and the stop of the server.
 const startWait = time.Minute
 
+// ErrNotInstalled: there is no MariaDB server on this machine.
+var ErrNotInstalled = errors.New("MariaDB is not installed")
+
 // Server is one running server.
 type Server struct {
 	// Addr is its loopback address.
@@ -44,7 +47,7 @@ func Start(ctx context.Context, parent string) (*Server, error) {
 		return nil, fmt.Errorf("make the server's folder: %w", err)
 	}
 	s := &Server{dir: dir, socket: filepath.Join(dir, "sock"), exited: make(chan error, 1)}
-	if err := errors.Join(s.install(ctx), s.launch()); err != nil {
+	if err := s.launch(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := s.ready(ctx); err != nil {
@@ -60,7 +63,7 @@ func program(name string) (string, error) {
 	}
 	path := filepath.Join("/usr/sbin", name)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("%s is not installed: install the package mariadb-server", name)
+		return "", fmt.Errorf("%w: %s is missing: install the package mariadb-server", ErrNotInstalled, name)
 	}
 	return path, nil
 }
@@ -87,8 +90,11 @@ func sameUser() string {
 	return "--user=" + strconv.Itoa(os.Getuid())
 }
 
-// launch starts the server; the log says why, if it does not come up.
-func (s *Server) launch() error {
+// launch installs and starts the server; the log says why, if it does not come up.
+func (s *Server) launch(ctx context.Context) error {
+	if err := s.install(ctx); err != nil {
+		return err
+	}
 	server, err := program("mariadbd")
 	if err != nil {
 		return err

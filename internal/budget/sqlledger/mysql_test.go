@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,15 +21,24 @@ import (
 // server is started by the first test that needs it and stopped by TestMain.
 // It stands in memory where the system has such a folder: what a killed
 // process leaves is there too, and nothing here pulls the plug.
-var server = sync.OnceValues(func() (*mariadb.Server, error) {
+var (
+	server  = sync.OnceValues(startServer)
+	started atomic.Bool
+)
+
+func startServer() (*mariadb.Server, error) {
+	started.Store(true)
 	if s, err := mariadb.Start(context.Background(), "/dev/shm"); err == nil {
 		return s, nil
 	}
 	return mariadb.Start(context.Background(), "")
-})
+}
 
 // stopServer ends what the tests started.
 func stopServer() {
+	if !started.Load() {
+		return
+	}
 	if s, err := server(); err == nil {
 		if err := s.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "stop MariaDB:", err)
