@@ -47,7 +47,7 @@ func Start(ctx context.Context, parent string) (*Server, error) {
 		return nil, fmt.Errorf("make the server's folder: %w", err)
 	}
 	s := &Server{dir: dir, socket: filepath.Join(dir, "sock"), exited: make(chan error, 1)}
-	if err := s.launch(ctx); err != nil {
+	if err := s.first(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := s.ready(ctx); err != nil {
@@ -90,13 +90,9 @@ func sameUser() string {
 	return "--user=" + strconv.Itoa(os.Getuid())
 }
 
-// launch installs and starts the server; the log says why, if it does not come up.
-func (s *Server) launch(ctx context.Context) error {
+// first installs the server and starts it for the first time.
+func (s *Server) first(ctx context.Context) error {
 	if err := s.install(ctx); err != nil {
-		return err
-	}
-	server, err := program("mariadbd")
-	if err != nil {
 		return err
 	}
 	port, err := freePort()
@@ -104,6 +100,32 @@ func (s *Server) launch(ctx context.Context) error {
 		return err
 	}
 	s.Addr = net.JoinHostPort("127.0.0.1", port)
+	return s.launch()
+}
+
+// Restart kills the server in the midst of its work and starts it again.
+func (s *Server) Restart(ctx context.Context) error {
+	_ = s.cmd.Process.Kill() // by its own pid; it may have ended by itself
+	<-s.exited
+	if err := s.log.Close(); err != nil {
+		return fmt.Errorf("close the server's log: %w", err)
+	}
+	if err := s.launch(); err != nil {
+		return err
+	}
+	return s.ready(ctx)
+}
+
+// launch starts the server; the log says why, if it does not come up.
+func (s *Server) launch() error {
+	server, err := program("mariadbd")
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(s.Addr)
+	if err != nil {
+		return fmt.Errorf("read the server's address: %w", err)
+	}
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
 		return fmt.Errorf("make the server's log: %w", err)
 	}

@@ -41,7 +41,7 @@ func OpenMySQL(ctx context.Context, dsn string, opts Options) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger at %s: %w", where, err)
 	}
-	l := &Ledger{opts: opts, dialect: mysqlDialect{}, clock: databaseClock, write: sql.OpenDB(connector), read: sql.OpenDB(connector)}
+	l := &Ledger{opts: opts, dialect: mysqlDialect{isolation: repeatableRead}, clock: databaseClock, write: sql.OpenDB(connector), read: sql.OpenDB(connector)}
 	if opts.Clock != nil {
 		l.clock = opts.clock
 	}
@@ -73,11 +73,12 @@ func (l *Ledger) prepareMySQL(ctx context.Context, where string) (err error) {
 // ones that put new requests, which need no turn: they change no row that
 // anybody else has seen.
 func (l *Ledger) startWriters() {
-	l.writer = newWriter(l.write, l.dialect, newMySQLProtocol(l.write, l.opts, true), l.opts)
+	writing := mysqlDialect{isolation: readCommitted}
+	l.writer = newWriter(l.write, writing, newMySQLProtocol(l.write, l.opts, true), l.opts)
 	queue, ended := make(chan *operation, maxQueued), make(chan struct{})
 	for range mysqlInserters {
 		w := &writer{
-			db: l.write, dialect: l.dialect, protocol: newMySQLProtocol(l.write, l.opts, false), together: insertTogether,
+			db: l.write, dialect: writing, protocol: newMySQLProtocol(l.write, l.opts, false), together: insertTogether,
 			opts: l.opts, queue: queue, closing: make(chan struct{}), stopped: make(chan struct{}), ended: ended,
 		}
 		go w.loop()

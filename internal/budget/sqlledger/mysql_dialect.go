@@ -26,9 +26,9 @@ const (
 )
 
 // refusals are the errors by which the schema refuses a row: NULL, duplicate,
-// no parent, has children, too long or out of range, a trigger's SIGNAL, and
-// CHECK of MariaDB and of MySQL.
-var refusals = [...]uint16{1048, errDuplicate, 1216, 1217, 1264, 1366, 1406, 1451, 1452, 1644, 1690, 3819, 4025}
+// no parent, has children, too long, out of range or no text, a trigger's
+// SIGNAL, and CHECK of MariaDB and of MySQL.
+var refusals = [...]uint16{1048, errDuplicate, 1216, 1217, 1264, 1300, 1366, 1406, 1451, 1452, 1644, 1690, 3819, 4025}
 
 func errorNumber(err error) uint16 {
 	var e *mysql.MySQLError
@@ -40,22 +40,27 @@ func errorNumber(err error) uint16 {
 
 func isDuplicate(err error) bool { return errorNumber(err) == errDuplicate }
 
-// mysqlDialect is MySQL's and MariaDB's side of the differences.
-type mysqlDialect struct{}
+// mysqlDialect is MySQL's and MariaDB's side of the differences. Writers read
+// what is committed: the turn, not a snapshot, keeps their transactions apart.
+type mysqlDialect struct{ isolation string }
+
+// The two kinds of connection.
+const (
+	readCommitted  = "READ COMMITTED"
+	repeatableRead = "REPEATABLE READ"
+)
 
 func (mysqlDialect) queries(db sqlitequery.DBTX) queries {
 	return &mysqlQueries{q: mysqlquery.New(db), db: db}
 }
 
-// session sets a connection up. Writers read what is committed: the turn, not
-// a snapshot, is what keeps their transactions apart. A snapshot asks for
-// repeatable reads by itself.
-func (mysqlDialect) session(ctx context.Context, conn *sql.Conn, before func(string) error) (*session, error) {
+// session sets a connection up.
+func (d mysqlDialect) session(ctx context.Context, conn *sql.Conn, before func(string) error) (*session, error) {
 	s := &session{conn: conn, before: before}
 	for _, statement := range []string{
 		"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO'",
 		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", int(lockWait.Seconds())),
-		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+		"SET SESSION TRANSACTION ISOLATION LEVEL " + d.isolation,
 		fmt.Sprintf("SET SESSION idle_write_transaction_timeout = %d", int(idleWriterWait.Seconds())),
 	} {
 		_, err := conn.ExecContext(ctx, statement)
@@ -70,9 +75,6 @@ func (mysqlDialect) session(ctx context.Context, conn *sql.Conn, before func(str
 }
 
 func (mysqlDialect) beginSnapshot(ctx context.Context, s *session) error {
-	if err := s.exec(ctx, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
-		return err
-	}
 	return s.exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
 }
 
