@@ -23,7 +23,7 @@ import (
 // startWait bounds the start and the stop of the server.
 const startWait = time.Minute
 
-// ErrNotInstalled: there is no MariaDB server on this machine.
+// ErrNotInstalled says that there is no MariaDB server on this machine.
 var ErrNotInstalled = errors.New("MariaDB is not installed")
 
 // Server is one running server.
@@ -33,7 +33,8 @@ type Server struct {
 	socket string
 	dir    string
 	cmd    *exec.Cmd
-	exited chan error
+	exited chan struct{} // closed when the process has ended
+	exit   error         // why, to be read after that
 	log    *os.File
 	next   atomic.Int64
 }
@@ -46,7 +47,7 @@ func Start(ctx context.Context, parent string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the server's folder: %w", err)
 	}
-	s := &Server{dir: dir, socket: filepath.Join(dir, "sock"), exited: make(chan error, 1)}
+	s := &Server{dir: dir, socket: filepath.Join(dir, "sock")}
 	if err := s.first(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -138,7 +139,11 @@ func (s *Server) launch() error {
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("start MariaDB: %w", err)
 	}
-	go func() { s.exited <- s.cmd.Wait() }()
+	s.exited = make(chan struct{})
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		s.exit = cmd.Wait()
+		close(exited)
+	}(s.cmd, s.exited)
 	return nil
 }
 
@@ -163,9 +168,8 @@ func (s *Server) ready(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case exit := <-s.exited:
-			s.exited <- exit
-			return fmt.Errorf("MariaDB ended at its start: %w: %s", exit, s.logTail())
+		case <-s.exited:
+			return fmt.Errorf("MariaDB ended at its start: %w: %s", s.exit, s.logTail())
 		default:
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {

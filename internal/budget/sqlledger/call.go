@@ -12,8 +12,12 @@ import (
 // change runs one writing operation in the next group commit. Its answer is
 // only returned after the commit.
 func change[T any](ctx context.Context, l *Ledger, what string, run func(ctx context.Context, t *transaction) (T, error)) (T, error) {
+	return changeBy(ctx, l.writer, what, run)
+}
+
+func changeBy[T any](ctx context.Context, w *writer, what string, run func(ctx context.Context, t *transaction) (T, error)) (T, error) {
 	var out, none T
-	err := l.writer.do(ctx, what, func(ctx context.Context, t *transaction) (err error) {
+	err := w.do(ctx, what, func(ctx context.Context, t *transaction) (err error) {
 		out, err = run(ctx, t)
 		return err
 	})

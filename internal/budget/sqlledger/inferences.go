@@ -16,7 +16,7 @@ func (l *Ledger) PutInferences(ctx context.Context, batch []traffic.Inference) e
 	if len(batch) == 0 {
 		return nil
 	}
-	return l.touch(ctx, "put inference records", func(ctx context.Context, t *transaction) error {
+	return l.record(ctx, "put inference records", func(ctx context.Context, t *transaction) error {
 		for _, i := range batch {
 			if err := t.q.PutInference(ctx, inferenceRow(i)); err != nil {
 				return fmt.Errorf("record %s: %w", i.RequestID, err)
@@ -27,6 +27,14 @@ func (l *Ledger) PutInferences(ctx context.Context, batch []traffic.Inference) e
 		}
 		return nil
 	})
+}
+
+// record is a change of evidence alone.
+func (l *Ledger) record(ctx context.Context, what string, run func(ctx context.Context, t *transaction) error) error {
+	_, err := changeBy(ctx, l.evidence, what, func(ctx context.Context, t *transaction) (struct{}, error) {
+		return struct{}{}, run(ctx, t)
+	})
+	return err
 }
 
 // Inference returns one record.
@@ -54,7 +62,7 @@ func (l *Ledger) Inferences(ctx context.Context, ref budget.Ref, limit int) ([]t
 
 // Prune drops old records; zero bounds mean none. Chunks stay.
 func (l *Ledger) Prune(ctx context.Context, maxAge time.Duration, maxRows int64) error {
-	return l.touch(ctx, "prune inference records", func(ctx context.Context, t *transaction) error {
+	return l.record(ctx, "prune inference records", func(ctx context.Context, t *transaction) error {
 		if maxAge > 0 {
 			if _, err := t.q.PruneByAge(ctx, micros(t.now.Add(-maxAge))); err != nil {
 				return fmt.Errorf("by age: %w", err)

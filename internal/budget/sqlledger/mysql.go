@@ -46,7 +46,7 @@ func OpenMySQL(ctx context.Context, dsn string, opts Options) (*Ledger, error) {
 		l.clock = opts.clock
 	}
 	// The writers' connections, and one to read back what became of a commit.
-	l.write.SetMaxOpenConns(2 * (mysqlInserters + 1))
+	l.write.SetMaxOpenConns(2 * (mysqlInserters + 2))
 	l.read.SetMaxOpenConns(mysqlReaders)
 	l.read.SetMaxIdleConns(mysqlReaders)
 	if err := l.prepareMySQL(ctx, where); err != nil {
@@ -69,16 +69,17 @@ func (l *Ledger) prepareMySQL(ctx context.Context, where string) (err error) {
 	return nil
 }
 
-// startWriters starts the one that takes turns with other processes, and the
-// ones that put new requests, which need no turn: they change no row that
-// anybody else has seen.
+// startWriters starts the one that takes turns with other processes, one that
+// does so for evidence, and the ones that put new requests, which need no
+// turn: they change no row that anybody else has seen.
 func (l *Ledger) startWriters() {
 	writing := mysqlDialect{isolation: readCommitted}
-	l.writer = newWriter(l.write, writing, newMySQLProtocol(l.write, l.opts, true), l.opts)
+	l.writer = newWriter(l.write, writing, newMySQLProtocol(l.write, l.opts, ledgerTurn), l.opts)
+	l.evidence = newWriter(l.write, writing, newMySQLProtocol(l.write, l.opts, evidenceTurn), l.opts)
 	queue, ended := make(chan *operation, maxQueued), make(chan struct{})
 	for range mysqlInserters {
 		w := &writer{
-			db: l.write, dialect: writing, protocol: newMySQLProtocol(l.write, l.opts, false), together: insertTogether,
+			db: l.write, dialect: writing, protocol: newMySQLProtocol(l.write, l.opts, noTurn), together: insertTogether,
 			opts: l.opts, queue: queue, closing: make(chan struct{}), stopped: make(chan struct{}), ended: ended,
 		}
 		go w.loop()

@@ -111,6 +111,13 @@ func databaseClock(ctx context.Context, q queries) (time.Time, error) {
 	return moment(us), nil
 }
 
+// The turns, by the name of their rows.
+const (
+	ledgerTurn   = "turn"
+	evidenceTurn = "evidence-turn"
+	noTurn       = ""
+)
+
 // mysqlProtocol is one writer's. With the turn, a locked row keeps the
 // transactions of all processes apart, as SQLite's write lock does: what one
 // reads stays true until it commits. It is taken first and by everybody, so
@@ -119,12 +126,12 @@ func databaseClock(ctx context.Context, q queries) (time.Time, error) {
 type mysqlProtocol struct {
 	db     *sql.DB
 	opts   Options
-	turn   bool
+	turn   string // the locked row; "" for a writer that needs none
 	name   string // of the writer's row
 	number int64  // of the transaction under way
 }
 
-func newMySQLProtocol(db *sql.DB, opts Options, turn bool) *mysqlProtocol {
+func newMySQLProtocol(db *sql.DB, opts Options, turn string) *mysqlProtocol {
 	return &mysqlProtocol{db: db, opts: opts, turn: turn, name: randomName()}
 }
 
@@ -133,8 +140,8 @@ func (p *mysqlProtocol) begin(ctx context.Context, s *session) (func() time.Time
 	if err := s.exec(ctx, "START TRANSACTION"); err != nil {
 		return nil, err
 	}
-	if p.turn {
-		if _, err := q.TakeTurn(ctx); err != nil {
+	if p.turn != "" {
+		if _, err := q.TakeTurn(ctx, p.turn); err != nil {
 			return nil, fmt.Errorf("take the turn: %w", err)
 		}
 	}

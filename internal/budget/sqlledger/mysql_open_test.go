@@ -164,6 +164,7 @@ func TestMySQLConnectionsThatBreakAreReplaced(t *testing.T) {
 	db := directly(t, s.DSN(name))
 	rows, err := db.Query(`SELECT id FROM information_schema.processlist WHERE db = ? AND id <> CONNECTION_ID()`, name)
 	must(t, err)
+	defer func() { _ = rows.Close() }()
 	var ids []int64
 	for rows.Next() {
 		var id int64

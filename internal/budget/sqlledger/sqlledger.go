@@ -68,6 +68,7 @@ type Ledger struct {
 	read      *sql.DB                                                 // read-only connections
 	reads     *readers
 	writer    *writer
+	evidence  *writer   // the same one on SQLite
 	inserters []*writer // of new requests, where the database gains by more than one writer
 }
 
@@ -91,6 +92,7 @@ func OpenSQLite(ctx context.Context, path string, opts Options) (*Ledger, error)
 		return nil, errors.Join(err, write.Close())
 	}
 	l.writer = newWriter(write, l.dialect, sqliteProtocol{opts}, opts)
+	l.evidence = l.writer
 	return l, nil
 }
 
@@ -132,6 +134,7 @@ func (l *Ledger) Close() error {
 	for _, w := range l.inserters {
 		w.close()
 	}
+	l.evidence.close()
 	l.writer.close()
 	// The writer's connection goes last: it folds the log into the file.
 	return errors.Join(l.reads.close(), l.read.Close(), l.write.Close())

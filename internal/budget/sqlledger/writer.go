@@ -177,7 +177,7 @@ func (w *writer) commit(batch []*operation) error {
 			return err
 		}
 		w.opts.Logger.Debug("ledger transaction is tried again", "operations", len(batch), "error", err)
-		time.Sleep(wait/2 + rand.N(wait)) // two that collided shall not collide again
+		time.Sleep(wait/2 + rand.N(wait)) //nolint:gosec // two that collided shall not collide again; no secret
 	}
 }
 

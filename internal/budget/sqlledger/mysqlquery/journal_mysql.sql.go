@@ -116,11 +116,11 @@ func (q *Queries) SetMark(ctx context.Context, arg SetMarkParams) (int64, error)
 }
 
 const takeTurn = `-- name: TakeTurn :one
-SELECT value FROM meta WHERE name = 'turn' FOR UPDATE
+SELECT value FROM meta WHERE name = ? FOR UPDATE
 `
 
-func (q *Queries) TakeTurn(ctx context.Context) (string, error) {
-	row := q.db.QueryRowContext(ctx, takeTurn)
+func (q *Queries) TakeTurn(ctx context.Context, name string) (string, error) {
+	row := q.db.QueryRowContext(ctx, takeTurn, name)
 	var value string
 	err := row.Scan(&value)
 	return value, err

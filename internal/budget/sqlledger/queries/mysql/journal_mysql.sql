@@ -9,7 +9,7 @@ INSERT INTO meta (name, value) VALUES (?, ?) ON DUPLICATE KEY UPDATE name = VALU
 SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED);
 
 -- name: TakeTurn :one
-SELECT value FROM meta WHERE name = 'turn' FOR UPDATE;
+SELECT value FROM meta WHERE name = ? FOR UPDATE;
 
 -- name: InsertMark :exec
 INSERT INTO commit_mark (writer, number, at) VALUES (?, ?, ?);

@@ -65,9 +65,3 @@ SELECT
   EXISTS (SELECT 1 FROM reservation r WHERE r.tenant = sqlc.arg(tenant) AND r.id = sqlc.arg(id)) AS has_id,
   EXISTS (SELECT 1 FROM reservation r WHERE r.tenant = sqlc.arg(tenant) AND r.model_name = sqlc.arg(model_name)
     AND r.model_version = sqlc.arg(model_version) AND r.live = 1) AS has_model;
-
--- name: KnownTenants :many
-SELECT tenant FROM tenant_quota WHERE tenant IN (sqlc.slice(tenants));
-
--- name: KnownPools :many
-SELECT pool FROM gpu_pool;
