@@ -8,7 +8,7 @@ import (
 )
 
 // MySQLQueries lets the tests ask the ledger's own queries for their plans.
-func MySQLQueries(db sqlitequery.DBTX) queries { return mysqlDialect{}.queries(db) }
+func MySQLQueries(db sqlitequery.DBTX) Queries { return mysqlDialect{}.queries(db) }
 
 // KnownQuery is what an inserting writer asks before it inserts.
 func KnownQuery(all ...budget.Submission) (query string, args []any) {

@@ -6,15 +6,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/sqlledger"
-	"modeldock.io/internal/budget/sqlledger/sqlitequery"
 )
 
 // planner asks for the plan of every statement before it runs it.
@@ -23,8 +20,6 @@ type planner struct {
 	t     *testing.T
 	plans map[string][]string // table:index by query name
 }
-
-var queryName = regexp.MustCompile(`-- name: (\w+)`)
 
 func (p *planner) note(ctx context.Context, query string, args []any) {
 	p.t.Helper()
@@ -109,7 +104,9 @@ func TestMySQLPlans(t *testing.T) {
 	db := directly(t, s.DSN(name)+"?interpolateParams=true&clientFoundRows=true")
 	grow(t, l, db)
 	p := &planner{DB: db, t: t, plans: map[string][]string{}}
-	askEverything(t, p)
+	known, args := sqlledger.KnownQuery(request("tenant-07", "q7", 1), request("tenant-08", "q8", 1), request("tenant-09", "new", 1))
+	p.note(t.Context(), known, args)
+	askEverything(t, sqlledger.MySQLQueries(p))
 	for query, wanted := range wantedPlans {
 		got := p.plans[query]
 		for _, want := range wanted {
@@ -149,48 +146,4 @@ func grow(t *testing.T, l *sqlledger.Ledger, db *sql.DB) {
 	}
 	_, err := db.Exec(`ANALYZE TABLE reservation, outbox, journal, binding, inference, tenant_quota`) //nolint:misspell // SQL
 	must(t, err)
-}
-
-// askEverything runs the queries with likely arguments; what they answer does
-// not matter here.
-func askEverything(t *testing.T, p *planner) {
-	t.Helper()
-	ctx, q := t.Context(), sqlledger.MySQLQueries(p)
-	now, tenant, id := time.Now().UnixMicro(), "tenant-07", "q7"
-	at := sql.NullInt64{Int64: now, Valid: true}
-	_, _ = q.InsertReservation(ctx, sqlitequery.InsertReservationParams{Tenant: tenant, ID: id, Pool: "default", ModelName: "m7", ModelVersion: "v1"})
-	known, args := sqlledger.KnownQuery(request("tenant-07", "q7", 1), request("tenant-08", "q8", 1), request("tenant-09", "new", 1))
-	p.note(ctx, known, args)
-	_, _ = q.GetReservation(ctx, sqlitequery.GetReservationParams{Tenant: tenant, ID: id})
-	_, _ = q.CountSubmit(ctx, sqlitequery.CountSubmitParams{Tenant: tenant, ID: id})
-	_, _ = q.LiveModelHolder(ctx, sqlitequery.LiveModelHolderParams{Tenant: tenant, ModelName: "m7", ModelVersion: "v1"})
-	heads, err := q.OpenHeads(ctx, sqlitequery.OpenHeadsParams{Fits: 5, Old: now})
-	must(t, err)
-	if len(heads) < 40 {
-		t.Errorf("%d heads of 40 tenants", len(heads))
-	}
-	_, _ = q.QueueAfter(ctx, sqlitequery.QueueAfterParams{Tenant: tenant, Priority: 50, Seq: 100, Fits: 5, Old: now, MaxRows: 32})
-	// The intents are there already, so the set is refused at its last statement.
-	_, _ = q.ReserveSet(ctx, time.Now(), []budget.Request{{Seq: heads[0].Seq}, {Seq: heads[1].Seq}})
-	_, _ = q.TakeTenantSlots(ctx, sqlitequery.TakeTenantSlotsParams{Slots: 1, Tenant: tenant})
-	_, _ = q.TakePoolSlots(ctx, sqlitequery.TakePoolSlotsParams{Slots: 1, Pool: "default"})
-	_, _ = q.ExpireReservations(ctx, now)
-	due, err := q.DueIntents(ctx, sqlitequery.DueIntentsParams{Now: now, MaxRows: 10})
-	must(t, err)
-	must(t, second(q.LeaseIntent(ctx, sqlitequery.LeaseIntentParams{Seq: due[0].Seq, Owner: sql.NullString{String: "r", Valid: true}, Until: at})))
-	must(t, second(q.GetIntent(ctx, sqlitequery.GetIntentParams{Seq: due[0].Seq, Tenant: due[0].Tenant, ID: due[0].ID, Op: "apply"})))
-	must(t, second(q.MarkDelivered(ctx, sqlitequery.MarkDeliveredParams{Now: at, Seq: due[0].Seq})))
-	_, _ = q.SupersedeApplies(ctx, sqlitequery.SupersedeAppliesParams{Now: at, Tenant: tenant, ID: id})
-	_, _ = q.IntentsOf(ctx, sqlitequery.IntentsOfParams{Tenant: tenant, ID: id})
-	_, _ = q.AskRelease(ctx, sqlitequery.AskReleaseParams{Now: at, Tenant: tenant, ID: id})
-	_, _ = q.ReleaseReservation(ctx, sqlitequery.ReleaseReservationParams{Now: at, Tenant: tenant, ID: id, Revision: 3})
-	_, _ = q.JournalOf(ctx, sqlitequery.JournalOfParams{Tenant: tenant, ID: id})
-	_, _ = q.ListReservations(ctx, sqlitequery.ListReservationsParams{AfterSeq: 7000, MaxRows: 50})
-	_, _ = q.ListTenantReservations(ctx, sqlitequery.ListTenantReservationsParams{Tenant: tenant, AfterSeq: 7000, State: "waiting", MaxRows: 50})
-	_, _ = q.ListReleasing(ctx, sqlitequery.ListReleasingParams{MaxRows: 50})
-	_, _ = q.InferencesOf(ctx, sqlitequery.InferencesOfParams{Owner: tenant, ReservationID: id, Limit: 10})
-	_, _ = q.PruneByAge(ctx, 1)
-	_, _ = q.PruneByCount(ctx, 7000)
-	_, _ = q.BindingsByObject(ctx, sqlitequery.BindingsByObjectParams{Uid: "u1", Namespace: "models", Name: "md-u1"})
-	_, _ = q.GetBinding(ctx, sqlitequery.GetBindingParams{Tenant: tenant, ID: "old7"})
 }
