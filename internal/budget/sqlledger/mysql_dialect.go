@@ -222,7 +222,11 @@ func (p *mysqlProtocol) readBack(ctx context.Context, old int64) (number int64, 
 func (p *mysqlProtocol) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
-	if _, err := mysqlquery.New(p.db).DropMark(ctx, p.name); err != nil {
+	_, err := mysqlquery.New(p.db).DropMark(ctx, p.name)
+	for errorNumber(err) == errDeadlock && ctx.Err() == nil { // others begin and end beside it
+		_, err = mysqlquery.New(p.db).DropMark(ctx, p.name)
+	}
+	if err != nil {
 		p.opts.Logger.Debug("the writer's mark stays for a day", "error", err)
 	}
 }
