@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 files() {
   printf '%s\n' api/openapi.yaml api/oapi-codegen.yaml internal/api/openapi/openapi.gen.go console/src/api/schema.d.ts internal/budget/sqlledger/sqlc.yaml
-  find internal/budget/sqlledger/migrations internal/budget/sqlledger/queries internal/budget/sqlledger/sqlitequery -type f | LC_ALL=C sort
+  find internal/budget/sqlledger/migrations internal/budget/sqlledger/queries internal/budget/sqlledger/sqlitequery internal/budget/sqlledger/mysqlquery -type f | LC_ALL=C sort
 }
 case "${1:-}" in
   write) files | xargs sha256sum >api/generated.sha256 ;;

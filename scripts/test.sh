@@ -101,11 +101,15 @@ layer "console build" build_console
 # The binary that the browser and the peers talk to has the console inside.
 go build -o "$work/bin/modeldock" ./cmd/modeldock || die "modeldock does not build"
 layer "generated code matches its sources" scripts/generated.sh check
-layer "go vet" go vet -tags "peers soak engines" ./...
+layer "go vet" go vet -tags "peers soak engines mariadb" ./...
 layer "builds without a C compiler" env CGO_ENABLED=0 go build ./...
 
 say "go tests with the race detector"
 "$tally" -race -count=1 -timeout 20m $(go list ./... | grep -v -e /test/scenario -e /internal/architecture)
+# Whoever cannot have the server has a failing layer, not a skipped one.
+layer "MariaDB is installed" bash -c '. scripts/lib.sh; install_packages mariadb-server'
+say "the ledger on MariaDB, with the race detector"
+"$tally" -race -count=1 -timeout 15m -tags mariadb -run MySQL ./internal/budget/sqlledger/
 say "scenarios on one machine, architecture"
 "$tally" -count=1 -timeout 15m ./test/scenario/... ./internal/architecture/...
 say "soak, short form: kill -9 under load, 5 times"

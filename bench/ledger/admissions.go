@@ -37,6 +37,11 @@ func admitRound(ctx context.Context, p plan, path string, size int) (perSecond f
 		return 0, err
 	}
 	defer func() { _ = l.Close() }()
+	return admitAll(ctx, p, l, size)
+}
+
+// admitAll submits a queue and measures how fast it is admitted in sets of size.
+func admitAll(ctx context.Context, p plan, l *sqlledger.Ledger, size int) (perSecond float64, err error) {
 	if err := fill(ctx, l, p.admitted); err != nil {
 		return 0, err
 	}

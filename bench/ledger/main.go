@@ -1,6 +1,6 @@
-// Command ledger measures account 1 on SQLite: grouped commits against one
-// commit per row, and admissions in sets against one per commit, in
-// interleaved rounds of one run. It prints both sides and their ratio; the
+// Command ledger measures account 1 on SQLite, and on MariaDB where its server
+// is installed: grouped commits against one commit per row, and admissions in
+// sets against one per commit, in interleaved rounds of one run. It prints both sides and their ratio; the
 // last line is JSON.
 package main
 
@@ -52,7 +52,7 @@ func run(ctx context.Context, p plan, parent string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	var results []result
-	for _, measure := range []func(context.Context, plan, string) ([]result, error){measureSubmits, measureAdmissions, measureSelection} {
+	for _, measure := range []func(context.Context, plan, string) ([]result, error){measureSubmits, measureAdmissions, measureSelection, measureMariaDB} {
 		more, err := measure(ctx, p, dir)
 		if err != nil {
 			return err

@@ -35,14 +35,19 @@ func measureSelection(ctx context.Context, p plan, dir string) ([]result, error)
 	if err != nil {
 		return nil, fmt.Errorf("freed slots: %w", err)
 	}
+	return selectionResults("", long, times, freed), nil
+}
+
+// selectionResults compares long with short and full with open queues.
+func selectionResults(suffix string, long int, times map[string]float64, freed float64) []result {
 	ratio := func(name, of, to string) result {
-		return result{Name: name, Value: times[of], Unit: "ms", Baseline: times[to], Ratio: times[of] / times[to], Target: 3, Better: "lower"}
+		return result{Name: name + suffix, Value: times[of], Unit: "ms", Baseline: times[to], Ratio: times[of] / times[to], Target: 3, Better: "lower"}
 	}
 	return []result{
 		ratio(fmt.Sprintf("pick_%dk_waiting", long/1000), "long", "short"),
 		ratio("pick_tenants_full", "full", "long"),
-		{Name: "freed_to_reserved_p99", Value: freed, Unit: "ms", Target: 50, Better: "lower"},
-	}, nil
+		{Name: "freed_to_reserved_p99" + suffix, Value: freed, Unit: "ms", Target: 50, Better: "lower"},
+	}
 }
 
 // queued opens a ledger with a long queue that was written in one go; the
@@ -77,6 +82,10 @@ func pickRound(ctx context.Context, p plan, path string, waiting, full int) (flo
 		return 0, err
 	}
 	defer func() { _ = l.Close() }()
+	return pickAll(ctx, p, l)
+}
+
+func pickAll(ctx context.Context, p plan, l *sqlledger.Ledger) (float64, error) {
 	var times []float64
 	for range 20 * p.rounds {
 		start := time.Now()
@@ -97,6 +106,10 @@ func freedRound(ctx context.Context, p plan, path string) (float64, error) {
 		return 0, err
 	}
 	defer func() { _ = l.Close() }()
+	return freeAll(ctx, p, l)
+}
+
+func freeAll(ctx context.Context, p plan, l *sqlledger.Ledger) (float64, error) {
 	if _, err := l.SetPool(ctx, budget.DefaultPool, int64(p.releases)); err != nil {
 		return 0, err
 	}

@@ -71,6 +71,11 @@ func ledgerWith(ctx context.Context, path string, tenants int, opts sqlledger.Op
 	if err != nil {
 		return nil, err
 	}
+	return furnished(ctx, l, tenants)
+}
+
+// furnished gives a ledger ample slots.
+func furnished(ctx context.Context, l *sqlledger.Ledger, tenants int) (*sqlledger.Ledger, error) {
 	if _, err := l.SetPool(ctx, budget.DefaultPool, budget.MaxCap); err != nil {
 		return nil, err
 	}
@@ -103,6 +108,10 @@ func groupedRound(ctx context.Context, p plan, path string, flush time.Duration)
 		return rate{}, err
 	}
 	defer func() { _ = l.Close() }()
+	return submitLoop(ctx, p, l)
+}
+
+func submitLoop(ctx context.Context, p plan, l *sqlledger.Ledger) (rate, error) {
 	return closedLoop(p.window, func(n int64) error {
 		_, err := l.Submit(ctx, submission(n))
 		return err

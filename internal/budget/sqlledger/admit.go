@@ -51,22 +51,16 @@ func quotaFigures(rows []sqlitequery.TenantQuotum) []budget.Tenant {
 // reserve writes a set of admissions: rows first, then tenants in key order,
 // the pools last. The conditional updates stay the authority over the caps.
 func reserve(ctx context.Context, t *transaction, picked []budget.Request) ([]budget.Reservation, error) {
-	admitted := make([]budget.Reservation, 0, len(picked))
+	rows, err := t.q.ReserveSet(ctx, t.now, picked)
+	if err != nil {
+		return nil, err
+	}
+	admitted := make([]budget.Reservation, 0, len(rows))
 	byTenant, byPool := map[string]int64{}, map[string]int64{}
-	for _, p := range picked {
-		row, err := t.q.ReserveReservation(ctx, sqlitequery.ReserveReservationParams{Now: nullMicros(t.now), Seq: p.Seq})
-		if err != nil {
-			return nil, fmt.Errorf("reserve request %s/%s: %w", p.Tenant, p.ID, err)
-		}
+	for _, row := range rows {
 		r, err := reservation(row)
 		if err != nil {
 			return nil, err
-		}
-		if err := exactlyOne(t.q.JournalReserve(ctx, r.Seq)); err != nil {
-			return nil, fmt.Errorf("journal request %s/%s: %w", p.Tenant, p.ID, err)
-		}
-		if err := exactlyOne(t.q.IntendApply(ctx, sqlitequery.IntendApplyParams{Now: micros(t.now), Seq: r.Seq})); err != nil {
-			return nil, fmt.Errorf("write the apply intent of request %s/%s: %w", p.Tenant, p.ID, err)
 		}
 		byTenant[r.Tenant] += r.Held
 		byPool[r.Pool] += r.Held

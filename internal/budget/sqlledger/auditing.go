@@ -13,17 +13,21 @@ const incarnationKey = "incarnation"
 
 // Verify recomputes every invariant from one snapshot of the rows.
 func (l *Ledger) Verify(ctx context.Context) (budget.Report, error) {
-	rows, err := view(ctx, l, "verify", func(q *sqlitequery.Queries) (budget.Snapshot, error) {
-		return snapshotRows(ctx, q)
+	rows, err := view(ctx, l, "verify", func(q queries) (budget.Snapshot, error) {
+		rows, err := snapshotRows(ctx, q)
+		if err != nil {
+			return rows, err
+		}
+		rows.At, err = l.clock(ctx, q)
+		return rows, err
 	})
 	if err != nil {
 		return budget.Report{}, err
 	}
-	rows.At = l.now()
 	return budget.Verify(rows), nil
 }
 
-func snapshotRows(ctx context.Context, q *sqlitequery.Queries) (s budget.Snapshot, err error) {
+func snapshotRows(ctx context.Context, q queries) (s budget.Snapshot, err error) {
 	tenantRows, err := q.ListTenants(ctx)
 	if err != nil {
 		return s, fmt.Errorf("read the quotas: %w", err)
@@ -65,7 +69,7 @@ func snapshotRows(ctx context.Context, q *sqlitequery.Queries) (s budget.Snapsho
 }
 
 // snapshotReservations leaves the models out: no invariant speaks of them.
-func snapshotReservations(ctx context.Context, q *sqlitequery.Queries) ([]budget.Reservation, error) {
+func snapshotReservations(ctx context.Context, q queries) ([]budget.Reservation, error) {
 	rows, err := q.SnapshotReservations(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the reservations: %w", err)
@@ -95,7 +99,7 @@ func (l *Ledger) AppendAudit(ctx context.Context, e budget.AuditEntry) error {
 
 // Audit returns the latest changes, newest first.
 func (l *Ledger) Audit(ctx context.Context, limit int) ([]budget.AuditEntry, error) {
-	return view(ctx, l, "read the audit", func(q *sqlitequery.Queries) ([]budget.AuditEntry, error) {
+	return view(ctx, l, "read the audit", func(q queries) ([]budget.AuditEntry, error) {
 		rows, err := q.LatestAudit(ctx, rowLimit(limit))
 		out := make([]budget.AuditEntry, 0, len(rows))
 		for _, row := range rows {
@@ -111,7 +115,7 @@ func (l *Ledger) Identity(ctx context.Context) (incarnation string, journalSeq i
 		incarnation string
 		seq         int64
 	}
-	id, err := view(ctx, l, "read the ledger's identity", func(q *sqlitequery.Queries) (id identity, err error) {
+	id, err := view(ctx, l, "read the ledger's identity", func(q queries) (id identity, err error) {
 		if id.incarnation, err = q.GetMeta(ctx, incarnationKey); err != nil {
 			return id, err
 		}

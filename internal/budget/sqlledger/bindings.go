@@ -27,7 +27,7 @@ func bind(ctx context.Context, t *transaction, ref budget.Ref, obj budget.Object
 	err := t.q.InsertBinding(ctx, sqlitequery.InsertBindingParams{
 		Tenant: ref.Tenant, ID: ref.ID, Namespace: obj.Namespace, Name: obj.Name, Uid: obj.UID, BoundAt: micros(t.now),
 	})
-	if !isConstraint(err) {
+	if !t.dialect.isConstraint(err) {
 		return err
 	}
 	rows, lookup := t.q.BindingsByObject(ctx, sqlitequery.BindingsByObjectParams{Uid: obj.UID, Namespace: obj.Namespace, Name: obj.Name})
@@ -45,7 +45,7 @@ func bind(ctx context.Context, t *transaction, ref budget.Ref, obj budget.Object
 
 // Binding returns what a reservation is bound to.
 func (l *Ledger) Binding(ctx context.Context, ref budget.Ref) (budget.Binding, error) {
-	return view(ctx, l, "read the binding", func(q *sqlitequery.Queries) (budget.Binding, error) {
+	return view(ctx, l, "read the binding", func(q queries) (budget.Binding, error) {
 		row, err := q.GetBinding(ctx, sqlitequery.GetBindingParams{Tenant: ref.Tenant, ID: ref.ID})
 		if err != nil {
 			return budget.Binding{}, found(err)

@@ -7,14 +7,17 @@ import (
 	"fmt"
 
 	"modeldock.io/internal/budget"
-	"modeldock.io/internal/budget/sqlledger/sqlitequery"
 )
 
 // change runs one writing operation in the next group commit. Its answer is
 // only returned after the commit.
 func change[T any](ctx context.Context, l *Ledger, what string, run func(ctx context.Context, t *transaction) (T, error)) (T, error) {
+	return changeBy(ctx, l.writer, what, run)
+}
+
+func changeBy[T any](ctx context.Context, w *writer, what string, run func(ctx context.Context, t *transaction) (T, error)) (T, error) {
 	var out, none T
-	err := l.writer.do(ctx, what, func(ctx context.Context, t *transaction) (err error) {
+	err := w.do(ctx, what, func(ctx context.Context, t *transaction) (err error) {
 		out, err = run(ctx, t)
 		return err
 	})
@@ -26,10 +29,10 @@ func change[T any](ctx context.Context, l *Ledger, what string, run func(ctx con
 }
 
 // view runs queries on one consistent snapshot, beside the writer.
-func view[T any](ctx context.Context, l *Ledger, what string, run func(q *sqlitequery.Queries) (T, error)) (T, error) {
+func view[T any](ctx context.Context, l *Ledger, what string, run func(q queries) (T, error)) (T, error) {
 	var out, none T
 	err := l.reads.snapshot(ctx, func(s *session) (err error) {
-		out, err = run(sqlitequery.New(s))
+		out, err = run(l.dialect.queries(s))
 		return err
 	})
 	var refused refusal

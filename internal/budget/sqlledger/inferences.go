@@ -16,7 +16,7 @@ func (l *Ledger) PutInferences(ctx context.Context, batch []traffic.Inference) e
 	if len(batch) == 0 {
 		return nil
 	}
-	return l.touch(ctx, "put inference records", func(ctx context.Context, t *transaction) error {
+	return l.record(ctx, "put inference records", func(ctx context.Context, t *transaction) error {
 		for _, i := range batch {
 			if err := t.q.PutInference(ctx, inferenceRow(i)); err != nil {
 				return fmt.Errorf("record %s: %w", i.RequestID, err)
@@ -29,9 +29,17 @@ func (l *Ledger) PutInferences(ctx context.Context, batch []traffic.Inference) e
 	})
 }
 
+// record is a change of evidence alone.
+func (l *Ledger) record(ctx context.Context, what string, run func(ctx context.Context, t *transaction) error) error {
+	_, err := changeBy(ctx, l.evidence, what, func(ctx context.Context, t *transaction) (struct{}, error) {
+		return struct{}{}, run(ctx, t)
+	})
+	return err
+}
+
 // Inference returns one record.
 func (l *Ledger) Inference(ctx context.Context, requestID string) (traffic.Inference, error) {
-	return view(ctx, l, "read the inference record", func(q *sqlitequery.Queries) (traffic.Inference, error) {
+	return view(ctx, l, "read the inference record", func(q queries) (traffic.Inference, error) {
 		row, err := q.GetInference(ctx, requestID)
 		if err != nil {
 			return traffic.Inference{}, found(err)
@@ -42,7 +50,7 @@ func (l *Ledger) Inference(ctx context.Context, requestID string) (traffic.Infer
 
 // Inferences returns the latest records of one reservation, newest first.
 func (l *Ledger) Inferences(ctx context.Context, ref budget.Ref, limit int) ([]traffic.Inference, error) {
-	return view(ctx, l, "list the inference records", func(q *sqlitequery.Queries) ([]traffic.Inference, error) {
+	return view(ctx, l, "list the inference records", func(q queries) ([]traffic.Inference, error) {
 		rows, err := q.InferencesOf(ctx, sqlitequery.InferencesOfParams{Owner: ref.Tenant, ReservationID: ref.ID, Limit: rowLimit(limit)})
 		out := make([]traffic.Inference, 0, len(rows))
 		for _, row := range rows {
@@ -54,7 +62,7 @@ func (l *Ledger) Inferences(ctx context.Context, ref budget.Ref, limit int) ([]t
 
 // Prune drops old records; zero bounds mean none. Chunks stay.
 func (l *Ledger) Prune(ctx context.Context, maxAge time.Duration, maxRows int64) error {
-	return l.touch(ctx, "prune inference records", func(ctx context.Context, t *transaction) error {
+	return l.record(ctx, "prune inference records", func(ctx context.Context, t *transaction) error {
 		if maxAge > 0 {
 			if _, err := t.q.PruneByAge(ctx, micros(t.now.Add(-maxAge))); err != nil {
 				return fmt.Errorf("by age: %w", err)

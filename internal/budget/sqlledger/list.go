@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/sqlledger/sqlitequery"
@@ -12,7 +13,7 @@ import (
 
 // Get returns one reservation.
 func (l *Ledger) Get(ctx context.Context, ref budget.Ref) (budget.Reservation, error) {
-	return view(ctx, l, "get", func(q *sqlitequery.Queries) (budget.Reservation, error) {
+	return view(ctx, l, "get", func(q queries) (budget.Reservation, error) {
 		row, err := q.GetReservation(ctx, sqlitequery.GetReservationParams{Tenant: ref.Tenant, ID: ref.ID})
 		if err != nil {
 			return budget.Reservation{}, found(err)
@@ -26,7 +27,7 @@ func (l *Ledger) List(ctx context.Context, f budget.Filter) ([]budget.Reservatio
 	if f.ReleasePending && f.State != "" && f.State != budget.Reserved {
 		return nil, nil // only reserved ones can await their release
 	}
-	return view(ctx, l, "list", func(q *sqlitequery.Queries) ([]budget.Reservation, error) {
+	return view(ctx, l, "list", func(q queries) ([]budget.Reservation, error) {
 		rows, err := list(ctx, q, f)
 		if err != nil {
 			return nil, err
@@ -35,7 +36,7 @@ func (l *Ledger) List(ctx context.Context, f budget.Filter) ([]budget.Reservatio
 	})
 }
 
-func list(ctx context.Context, q *sqlitequery.Queries, f budget.Filter) ([]sqlitequery.Reservation, error) {
+func list(ctx context.Context, q queries, f budget.Filter) ([]sqlitequery.Reservation, error) {
 	limit := rowLimit(f.Limit)
 	switch {
 	case f.ReleasePending:
@@ -49,14 +50,14 @@ func list(ctx context.Context, q *sqlitequery.Queries, f budget.Filter) ([]sqlit
 // rowLimit is a LIMIT: 0 or less means none.
 func rowLimit(n int) int64 {
 	if n <= 0 {
-		return -1
+		return math.MaxInt64
 	}
 	return int64(n)
 }
 
 // Standing explains why one request waits.
 func (l *Ledger) Standing(ctx context.Context, ref budget.Ref) (budget.Standing, error) {
-	return view(ctx, l, "explain the wait", func(q *sqlitequery.Queries) (budget.Standing, error) {
+	return view(ctx, l, "explain the wait", func(q queries) (budget.Standing, error) {
 		row, err := q.GetReservation(ctx, sqlitequery.GetReservationParams{Tenant: ref.Tenant, ID: ref.ID})
 		if err != nil {
 			return budget.Standing{}, found(err)
@@ -71,12 +72,12 @@ func (l *Ledger) Standing(ctx context.Context, ref budget.Ref) (budget.Standing,
 
 // Standings explains many requests from one snapshot.
 func (l *Ledger) Standings(ctx context.Context, refs []budget.Ref) (map[budget.Ref]budget.Standing, error) {
-	return view(ctx, l, "explain the waits", func(q *sqlitequery.Queries) (map[budget.Ref]budget.Standing, error) {
+	return view(ctx, l, "explain the waits", func(q queries) (map[budget.Ref]budget.Standing, error) {
 		return l.standings(ctx, q, refs)
 	})
 }
 
-func (l *Ledger) standings(ctx context.Context, q *sqlitequery.Queries, refs []budget.Ref) (map[budget.Ref]budget.Standing, error) {
+func (l *Ledger) standings(ctx context.Context, q queries, refs []budget.Ref) (map[budget.Ref]budget.Standing, error) {
 	tenantRows, err := q.ListTenants(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the quotas: %w", err)
@@ -100,13 +101,17 @@ func (l *Ledger) standings(ctx context.Context, q *sqlitequery.Queries, refs []b
 			}
 		}
 	}
-	queue := budget.NewQueue(quotaFigures(tenantRows), pools(poolRows), l.now(), l.opts.HeadWait)
+	now, err := l.clock(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	queue := budget.NewQueue(quotaFigures(tenantRows), pools(poolRows), now, l.opts.HeadWait)
 	return queue.Standings(waiting, wanted), nil
 }
 
 // Journal returns one reservation's debits and credits.
 func (l *Ledger) Journal(ctx context.Context, ref budget.Ref) ([]budget.Entry, error) {
-	return view(ctx, l, "read the journal", func(q *sqlitequery.Queries) ([]budget.Entry, error) {
+	return view(ctx, l, "read the journal", func(q queries) ([]budget.Entry, error) {
 		rows, err := q.JournalOf(ctx, sqlitequery.JournalOfParams{Tenant: ref.Tenant, ID: ref.ID})
 		if err != nil {
 			return nil, err

@@ -13,5 +13,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	stopServer()
+	os.Exit(code)
 }

@@ -12,8 +12,10 @@ import (
 // statement costs more than running it. One goroutine uses it at a time.
 type session struct {
 	conn   *sql.Conn
-	stmts  map[string]*sql.Stmt
+	stmts  map[string]*sql.Stmt // nil: the driver sends texts, nothing is prepared
 	before func(string) error
+	id     int64 // the server's number for the connection, where there is a server
+	step   int64 // from one automatic number to the next, where the server sets it
 }
 
 var _ sqlitequery.DBTX = (*session)(nil)
@@ -22,11 +24,18 @@ func newSession(conn *sql.Conn, before func(string) error) *session {
 	return &session{conn: conn, stmts: map[string]*sql.Stmt{}, before: before}
 }
 
+// ask shows a statement to whoever traces, or injects a fault.
+func (s *session) ask(query string) error {
+	if s.before == nil {
+		return nil
+	}
+	return s.before(query)
+}
+
+// stmt returns the prepared statement, or nil if none are prepared.
 func (s *session) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	if s.before != nil {
-		if err := s.before(query); err != nil {
-			return nil, err
-		}
+	if err := s.ask(query); err != nil || s.stmts == nil {
+		return nil, err
 	}
 	if st := s.stmts[query]; st != nil {
 		return st, nil
@@ -51,6 +60,9 @@ func (s *session) ExecContext(ctx context.Context, query string, args ...any) (s
 	if err != nil {
 		return nil, err
 	}
+	if st == nil {
+		return s.conn.ExecContext(ctx, query, args...)
+	}
 	return st.ExecContext(ctx, args...)
 }
 
@@ -63,6 +75,9 @@ func (s *session) QueryContext(ctx context.Context, query string, args ...any) (
 	if err != nil {
 		return nil, err
 	}
+	if st == nil {
+		return s.conn.QueryContext(ctx, query, args...)
+	}
 	return st.QueryContext(ctx, args...)
 }
 
@@ -73,6 +88,9 @@ func (s *session) QueryRowContext(ctx context.Context, query string, args ...any
 		ended, cancel := context.WithCancelCause(ctx)
 		cancel(err)
 		return s.conn.QueryRowContext(ended, query, args...)
+	}
+	if st == nil {
+		return s.conn.QueryRowContext(ctx, query, args...)
 	}
 	return st.QueryRowContext(ctx, args...)
 }

@@ -25,7 +25,7 @@ type openWaiting struct {
 
 // openQueue starts at the heads. Requests that need more than fits and came
 // after old are passed over: see the query.
-func openQueue(ctx context.Context, q *sqlitequery.Queries, fits int64, old time.Time) (*openWaiting, error) {
+func openQueue(ctx context.Context, q queries, fits int64, old time.Time) (*openWaiting, error) {
 	rows, err := q.OpenHeads(ctx, sqlitequery.OpenHeadsParams{Fits: fits, Old: micros(old)})
 	if err != nil {
 		return nil, fmt.Errorf("read the heads of the queue: %w", err)
@@ -63,7 +63,7 @@ type head struct {
 	last bool // nothing is behind rows
 }
 
-func (h *head) advance(ctx context.Context, q *sqlitequery.Queries, after sqlitequery.QueueAfterParams) error {
+func (h *head) advance(ctx context.Context, q queries, after sqlitequery.QueueAfterParams) error {
 	h.rows = h.rows[1:]
 	if len(h.rows) > 0 || h.last {
 		return nil

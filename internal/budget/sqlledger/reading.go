@@ -3,6 +3,7 @@ package sqlledger
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 )
@@ -11,23 +12,37 @@ import (
 // prepared statements. A reader holds exactly one and asks for no second, so
 // that readers cannot wait for each other in a circle.
 type readers struct {
-	free chan *session
-	all  []*session
+	db      *sql.DB
+	dialect dialect
+	free    chan *session // one without a connection gets a new one when it is next used
+	all     []*session
 }
 
 // openReaders opens the pool's connections at once.
-func openReaders(ctx context.Context, db *sql.DB, n int) (*readers, error) {
-	p := &readers{free: make(chan *session, n)}
+func openReaders(ctx context.Context, db *sql.DB, d dialect, n int) (*readers, error) {
+	p := &readers{db: db, dialect: d, free: make(chan *session, n)}
 	for range n {
-		conn, err := db.Conn(ctx)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("open a read connection: %w", err), p.close())
-		}
-		s := newSession(conn, nil)
+		s := &session{}
 		p.all = append(p.all, s)
 		p.free <- s
+		if err := p.connect(ctx, s); err != nil {
+			return nil, errors.Join(fmt.Errorf("open a read connection: %w", err), p.close())
+		}
 	}
 	return p, nil
+}
+
+func (p *readers) connect(ctx context.Context, s *session) error {
+	conn, err := p.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	fresh, err := p.dialect.session(ctx, conn, nil)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	*s = *fresh
+	return nil
 }
 
 // snapshot runs f in one read transaction, so that all its queries see the
@@ -43,15 +58,44 @@ func (p *readers) snapshot(ctx context.Context, f func(s *session) error) error 
 	// The transaction's ends run under a context of their own: a reader that
 	// left must not leave an old snapshot open behind him.
 	own := context.WithoutCancel(ctx)
-	if err := s.exec(own, "BEGIN"); err != nil {
+	if err := p.begin(own, s); err != nil {
 		return fmt.Errorf("begin a snapshot: %w", err)
 	}
 	err := f(s)
 	// An interrupted query has ended the transaction already.
-	if end := s.exec(own, "ROLLBACK"); err == nil && end != nil {
+	end := s.exec(own, "ROLLBACK")
+	if p.dialect.isLost(end) {
+		s.discard()
+	}
+	if err == nil && end != nil {
 		err = fmt.Errorf("end the snapshot: %w", end)
 	}
 	return err
+}
+
+// begin opens the transaction, on a new connection where the old one broke
+// while it was idle.
+func (p *readers) begin(ctx context.Context, s *session) error {
+	if s.conn != nil {
+		err := p.dialect.beginSnapshot(ctx, s)
+		if !p.dialect.isLost(err) {
+			return err
+		}
+		s.discard()
+	}
+	if err := p.connect(ctx, s); err != nil {
+		return err
+	}
+	return p.dialect.beginSnapshot(ctx, s)
+}
+
+// discard closes the connection for good instead of giving it back to the pool.
+func (s *session) discard() {
+	for _, st := range s.stmts {
+		_ = st.Close()
+	}
+	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
+	s.conn = nil
 }
 
 // close waits for the readers at work; those who come later get an error.
@@ -61,7 +105,9 @@ func (p *readers) close() error {
 		<-p.free
 	}
 	for _, s := range p.all {
-		errs = append(errs, s.close())
+		if s.conn != nil {
+			errs = append(errs, s.close())
+		}
 		p.free <- s
 	}
 	return errors.Join(errs...)

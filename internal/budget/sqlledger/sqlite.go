@@ -13,6 +13,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"modeldock.io/internal/budget/sqlledger/sqlitequery"
 )
 
 // busyTimeout is how long a lock held by another process is waited for.
@@ -77,6 +79,37 @@ func primaryCode(err error) int {
 
 func isBusy(err error) bool { return primaryCode(err) == sqlite3.SQLITE_BUSY }
 
-// isConstraint reports whether the row was refused; SQLite has then undone
-// the one statement and the transaction goes on.
-func isConstraint(err error) bool { return primaryCode(err) == sqlite3.SQLITE_CONSTRAINT }
+// sqliteDialect is SQLite's side of the differences.
+type sqliteDialect struct{}
+
+func (sqliteDialect) queries(db sqlitequery.DBTX) queries { return sqliteQueries{sqlitequery.New(db)} }
+
+func (sqliteDialect) session(_ context.Context, conn *sql.Conn, before func(string) error) (*session, error) {
+	return newSession(conn, before), nil
+}
+
+func (sqliteDialect) beginSnapshot(ctx context.Context, s *session) error {
+	return s.exec(ctx, "BEGIN")
+}
+
+func (sqliteDialect) isConstraint(err error) bool {
+	return primaryCode(err) == sqlite3.SQLITE_CONSTRAINT
+}
+
+// isTransient: the one writer has waited as long as is sensible.
+func (sqliteDialect) isTransient(error) bool { return false }
+
+// isLost: there is no server to lose.
+func (sqliteDialect) isLost(error) bool { return false }
+
+// sqliteProtocol takes SQLite's one write lock.
+type sqliteProtocol struct{ opts Options }
+
+func (p sqliteProtocol) begin(ctx context.Context, s *session) (func() time.Time, error) {
+	return p.opts.Clock, beginImmediate(ctx, s.exec)
+}
+
+// settle: a COMMIT that fails has not taken effect.
+func (sqliteProtocol) settle(_ context.Context, _ *session, failure error) error { return failure }
+
+func (sqliteProtocol) end(context.Context) {}

@@ -27,7 +27,8 @@ var (
 
 // Options of a ledger; zero fields take the defaults.
 type Options struct {
-	// Clock judges times, leases and expiry; default time.Now.
+	// Clock judges times, leases and expiry; default time.Now on SQLite, and
+	// on MySQL the database's own, which all its processes share.
 	Clock func() time.Time
 	// HeadWait is how long a blocked request lets smaller ones pass; default
 	// budget.DefaultHeadWait.
@@ -46,9 +47,6 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
 	if o.HeadWait == 0 {
 		o.HeadWait = budget.DefaultHeadWait
 	}
@@ -63,17 +61,24 @@ func (o Options) withDefaults() Options {
 
 // Ledger is a budget.Ledger and an evidence.Store over one database.
 type Ledger struct {
-	opts   Options
-	write  *sql.DB // exactly one connection, the writer's
-	read   *sql.DB // read-only connections
-	reads  *readers
-	writer *writer
+	opts      Options
+	dialect   dialect
+	clock     func(ctx context.Context, q queries) (time.Time, error) // the ledger's, in the resolution that is stored
+	write     *sql.DB                                                 // the writers' connections only, exactly one each
+	read      *sql.DB                                                 // read-only connections
+	reads     *readers
+	writer    *writer
+	evidence  *writer   // the same one on SQLite
+	inserters []*writer // of new requests, where the database gains by more than one writer
 }
 
 // OpenSQLite opens the ledger kept in the file at path, creates it if it is
 // not there and brings its schema up to date. Close it to checkpoint the log.
 func OpenSQLite(ctx context.Context, path string, opts Options) (*Ledger, error) {
 	opts = opts.withDefaults()
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
 	if err := createPrivately(path); err != nil {
 		return nil, err
 	}
@@ -82,11 +87,12 @@ func OpenSQLite(ctx context.Context, path string, opts Options) (*Ledger, error)
 		return nil, err
 	}
 	write.SetMaxOpenConns(1)
-	l := &Ledger{opts: opts, write: write}
+	l := &Ledger{opts: opts, dialect: sqliteDialect{}, clock: opts.clock, write: write}
 	if err := l.prepare(ctx, path); err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
-	l.writer = newWriter(write, opts)
+	l.writer = newWriter(write, l.dialect, sqliteProtocol{opts}, opts)
+	l.evidence = l.writer
 	return l, nil
 }
 
@@ -95,10 +101,7 @@ func (l *Ledger) prepare(ctx context.Context, path string) error {
 	if err := migrateSQLite(ctx, l.write, path); err != nil {
 		return err
 	}
-	incarnation := make([]byte, 16)
-	_, _ = rand.Read(incarnation) // never fails
-	err := sqlitequery.New(l.write).PutMetaOnce(ctx, sqlitequery.PutMetaOnceParams{Name: incarnationKey, Value: hex.EncodeToString(incarnation)})
-	if err != nil {
+	if err := l.identify(ctx); err != nil {
 		return fmt.Errorf("give the ledger %s its identity: %w", path, err)
 	}
 	read, err := openSQLite(path, readSettings)
@@ -107,23 +110,46 @@ func (l *Ledger) prepare(ctx context.Context, path string) error {
 	}
 	read.SetMaxOpenConns(readConnections)
 	read.SetMaxIdleConns(readConnections)
-	if l.reads, err = openReaders(ctx, read, readConnections); err != nil {
+	if l.reads, err = openReaders(ctx, read, l.dialect, readConnections); err != nil {
 		return errors.Join(err, read.Close())
 	}
 	l.read = read
 	return nil
 }
 
+// identify gives a new ledger its identity.
+func (l *Ledger) identify(ctx context.Context) error {
+	return l.dialect.queries(l.write).PutMetaOnce(ctx, sqlitequery.PutMetaOnceParams{Name: incarnationKey, Value: randomName()})
+}
+
+func randomName() string {
+	name := make([]byte, 16)
+	_, _ = rand.Read(name) // never fails
+	return hex.EncodeToString(name)
+}
+
 // Close stops taking work, lets what was taken commit, and closes the
 // database. Calls made afterwards answer budget.ErrUnavailable.
 func (l *Ledger) Close() error {
+	for _, w := range l.inserters {
+		w.close()
+	}
+	l.evidence.close()
 	l.writer.close()
 	// The writer's connection goes last: it folds the log into the file.
 	return errors.Join(l.reads.close(), l.read.Close(), l.write.Close())
 }
 
-// now is the ledger's clock in the resolution that is stored.
-func (l *Ledger) now() time.Time { return l.opts.Clock().UTC().Truncate(time.Microsecond) }
+// clock is the injected one.
+func (o Options) clock(context.Context, queries) (time.Time, error) {
+	return o.Clock().UTC().Truncate(time.Microsecond), nil
+}
 
 // Queued is the number of writes that wait for the next commit, for metrics.
-func (l *Ledger) Queued() int { return len(l.writer.queue) }
+func (l *Ledger) Queued() int {
+	n := len(l.writer.queue)
+	if len(l.inserters) > 0 {
+		n += len(l.inserters[0].queue) // they share it
+	}
+	return n
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/sqlledger/sqlitequery"
@@ -22,6 +23,11 @@ func (l *Ledger) Submit(ctx context.Context, s budget.Submission) (budget.Reserv
 		return budget.Reservation{}, fmt.Errorf("encode the model: %w", err)
 	}
 	hash := s.Hash()
+	if len(l.inserters) > 0 {
+		if r, err := l.submitFresh(ctx, s, spec, hash); !errors.Is(err, errNotFresh) {
+			return r, err
+		}
+	}
 	return change(ctx, l, "submit", func(ctx context.Context, t *transaction) (budget.Reservation, error) {
 		return submit(ctx, t, s, spec, hash)
 	})
@@ -31,7 +37,7 @@ func (l *Ledger) Submit(ctx context.Context, s budget.Submission) (budget.Reserv
 // statement does it all. The constraints tell when it is not.
 func submit(ctx context.Context, t *transaction, s budget.Submission, spec []byte, hash string) (budget.Reservation, error) {
 	r, err := insert(ctx, t, s, spec, hash)
-	if !isConstraint(err) {
+	if !t.dialect.isConstraint(err) {
 		return r, err
 	}
 	if r, err = resubmit(ctx, t, s); !errors.Is(err, sql.ErrNoRows) {
@@ -70,10 +76,15 @@ func insert(ctx context.Context, t *transaction, s budget.Submission, spec []byt
 		return budget.Reservation{}, fmt.Errorf("insert the reservation: %w", err)
 	}
 	t.changed("request", s.Ref, 1)
+	return newReservation(s, seq, hash, t.now), nil
+}
+
+// newReservation is what a submission's row says right after its insert.
+func newReservation(s budget.Submission, seq int64, hash string, now time.Time) budget.Reservation {
 	return budget.Reservation{
 		Ref: s.Ref, Seq: seq, Revision: 1, Generation: 1, Cost: s.Cost, Priority: s.Priority, Model: s.Model, SpecHash: hash,
-		State: budget.Waiting, Pool: s.Pool, Submits: 1, CreatedAt: t.now, ExpiresAt: expires,
-	}, nil
+		State: budget.Waiting, Pool: s.Pool, Submits: 1, CreatedAt: now, ExpiresAt: now.Add(s.TTL),
+	}
 }
 
 // resubmit answers for an id that exists; sql.ErrNoRows if it does not.

@@ -272,28 +272,6 @@ func (q *Queries) ListKeys(ctx context.Context) ([]ApiKey, error) {
 	return items, nil
 }
 
-const putGrant = `-- name: PutGrant :exec
-INSERT INTO model_grant (owner, model, grantee, at) VALUES (?, ?, ?, ?)
-ON CONFLICT (owner, model, grantee) DO NOTHING
-`
-
-type PutGrantParams struct {
-	Owner   string
-	Model   string
-	Grantee string
-	At      int64
-}
-
-func (q *Queries) PutGrant(ctx context.Context, arg PutGrantParams) error {
-	_, err := q.db.ExecContext(ctx, putGrant,
-		arg.Owner,
-		arg.Model,
-		arg.Grantee,
-		arg.At,
-	)
-	return err
-}
-
 const revokeKey = `-- name: RevokeKey :execrows
 UPDATE api_key SET revoked_at = COALESCE(revoked_at, ?1) WHERE key_id = ?2
 `

@@ -83,17 +83,6 @@ func (q *Queries) GetMeta(ctx context.Context, name string) (string, error) {
 	return value, err
 }
 
-const highestJournalSeq = `-- name: HighestJournalSeq :one
-SELECT CAST(COALESCE(MAX(seq), 0) AS INTEGER) FROM journal
-`
-
-func (q *Queries) HighestJournalSeq(ctx context.Context) (int64, error) {
-	row := q.db.QueryRowContext(ctx, highestJournalSeq)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const journalOf = `-- name: JournalOf :many
 SELECT seq, tenant, id, pool, op, revision, slots, at FROM journal WHERE tenant = ? AND id = ? ORDER BY seq
 `
@@ -133,31 +122,4 @@ func (q *Queries) JournalOf(ctx context.Context, arg JournalOfParams) ([]Journal
 		return nil, err
 	}
 	return items, nil
-}
-
-const journalReserve = `-- name: JournalReserve :execrows
-INSERT INTO journal (tenant, id, pool, op, revision, slots, at)
-SELECT r.tenant, r.id, r.pool, 'reserve', r.revision, r.held, r.reserved_at FROM reservation r WHERE r.seq = ?
-`
-
-func (q *Queries) JournalReserve(ctx context.Context, seq int64) (int64, error) {
-	result, err := q.db.ExecContext(ctx, journalReserve, seq)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-const putMetaOnce = `-- name: PutMetaOnce :exec
-INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING
-`
-
-type PutMetaOnceParams struct {
-	Name  string
-	Value string
-}
-
-func (q *Queries) PutMetaOnce(ctx context.Context, arg PutMetaOnceParams) error {
-	_, err := q.db.ExecContext(ctx, putMetaOnce, arg.Name, arg.Value)
-	return err
 }

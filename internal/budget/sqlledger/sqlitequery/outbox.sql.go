@@ -29,63 +29,6 @@ func (q *Queries) DeferIntent(ctx context.Context, arg DeferIntentParams) (int64
 	return result.RowsAffected()
 }
 
-const dueIntents = `-- name: DueIntents :many
-SELECT seq, tenant, id, op, generation, payload, funded, attempts, next_attempt_at, lease_owner, lease_until, delivered_at, last_error FROM outbox o
-WHERE o.delivered_at IS NULL AND o.next_attempt_at <= ?1
-  AND (o.lease_until IS NULL OR o.lease_until <= ?1)
-  AND NOT EXISTS (
-    SELECT 1 FROM outbox p
-    WHERE p.tenant = o.tenant AND p.id = o.id AND p.delivered_at IS NULL AND p.seq <> o.seq
-      AND (p.lease_until > ?1
-        OR (o.op = 'apply' AND (p.op = 'delete' OR p.seq < o.seq))))
-ORDER BY o.next_attempt_at, o.seq LIMIT ?2
-`
-
-type DueIntentsParams struct {
-	Now     int64
-	MaxRows int64
-}
-
-// One row per reservation at most: nothing while another of its rows is
-// leased; an apply only as the oldest open row and never beside an open
-// delete, which supersedes it.
-func (q *Queries) DueIntents(ctx context.Context, arg DueIntentsParams) ([]Outbox, error) {
-	rows, err := q.db.QueryContext(ctx, dueIntents, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Outbox
-	for rows.Next() {
-		var i Outbox
-		if err := rows.Scan(
-			&i.Seq,
-			&i.Tenant,
-			&i.ID,
-			&i.Op,
-			&i.Generation,
-			&i.Payload,
-			&i.Funded,
-			&i.Attempts,
-			&i.NextAttemptAt,
-			&i.LeaseOwner,
-			&i.LeaseUntil,
-			&i.DeliveredAt,
-			&i.LastError,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const getIntent = `-- name: GetIntent :one
 SELECT seq, tenant, id, op, generation, payload, funded, attempts, next_attempt_at, lease_owner, lease_until, delivered_at, last_error FROM outbox WHERE seq = ? AND tenant = ? AND id = ? AND op = ?
 `
@@ -121,25 +64,6 @@ func (q *Queries) GetIntent(ctx context.Context, arg GetIntentParams) (Outbox, e
 		&i.LastError,
 	)
 	return i, err
-}
-
-const intendApply = `-- name: IntendApply :execrows
-INSERT INTO outbox (tenant, id, op, generation, payload, funded, next_attempt_at)
-SELECT r.tenant, r.id, 'apply', r.generation, r.spec, r.held / r.cost, ?1
-FROM reservation r WHERE r.seq = ?2
-`
-
-type IntendApplyParams struct {
-	Now int64
-	Seq int64
-}
-
-func (q *Queries) IntendApply(ctx context.Context, arg IntendApplyParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, intendApply, arg.Now, arg.Seq)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
 }
 
 const intendDelete = `-- name: IntendDelete :execrows
@@ -205,39 +129,6 @@ func (q *Queries) IntentsOf(ctx context.Context, arg IntentsOfParams) ([]Outbox,
 		return nil, err
 	}
 	return items, nil
-}
-
-const leaseIntent = `-- name: LeaseIntent :one
-UPDATE outbox SET lease_owner = ?1, lease_until = ?2, attempts = attempts + 1
-WHERE seq = ?3
-RETURNING seq, tenant, id, op, generation, payload, funded, attempts, next_attempt_at, lease_owner, lease_until, delivered_at, last_error
-`
-
-type LeaseIntentParams struct {
-	Owner sql.NullString
-	Until sql.NullInt64
-	Seq   int64
-}
-
-func (q *Queries) LeaseIntent(ctx context.Context, arg LeaseIntentParams) (Outbox, error) {
-	row := q.db.QueryRowContext(ctx, leaseIntent, arg.Owner, arg.Until, arg.Seq)
-	var i Outbox
-	err := row.Scan(
-		&i.Seq,
-		&i.Tenant,
-		&i.ID,
-		&i.Op,
-		&i.Generation,
-		&i.Payload,
-		&i.Funded,
-		&i.Attempts,
-		&i.NextAttemptAt,
-		&i.LeaseOwner,
-		&i.LeaseUntil,
-		&i.DeliveredAt,
-		&i.LastError,
-	)
-	return i, err
 }
 
 const markDelivered = `-- name: MarkDelivered :execrows

@@ -9,18 +9,6 @@ import (
 	"context"
 )
 
-const ensureTenant = `-- name: EnsureTenant :execrows
-INSERT INTO tenant_quota (tenant) VALUES (?) ON CONFLICT (tenant) DO NOTHING
-`
-
-func (q *Queries) EnsureTenant(ctx context.Context, tenant string) (int64, error) {
-	result, err := q.db.ExecContext(ctx, ensureTenant, tenant)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
 const getPool = `-- name: GetPool :one
 SELECT pool, cap, used FROM gpu_pool WHERE pool = ?
 `
@@ -141,96 +129,6 @@ func (q *Queries) ListTenants(ctx context.Context) ([]TenantQuotum, error) {
 		return nil, err
 	}
 	return items, nil
-}
-
-const setEngines = `-- name: SetEngines :one
-INSERT INTO tenant_quota (tenant, engines) VALUES (?, ?)
-ON CONFLICT (tenant) DO UPDATE SET engines = excluded.engines
-RETURNING tenant, cap, used, engines, pools
-`
-
-type SetEnginesParams struct {
-	Tenant  string
-	Engines string
-}
-
-func (q *Queries) SetEngines(ctx context.Context, arg SetEnginesParams) (TenantQuotum, error) {
-	row := q.db.QueryRowContext(ctx, setEngines, arg.Tenant, arg.Engines)
-	var i TenantQuotum
-	err := row.Scan(
-		&i.Tenant,
-		&i.Cap,
-		&i.Used,
-		&i.Engines,
-		&i.Pools,
-	)
-	return i, err
-}
-
-const setPool = `-- name: SetPool :one
-INSERT INTO gpu_pool (pool, cap) VALUES (?, ?)
-ON CONFLICT (pool) DO UPDATE SET cap = excluded.cap
-RETURNING pool, cap, used
-`
-
-type SetPoolParams struct {
-	Pool string
-	Cap  int64
-}
-
-func (q *Queries) SetPool(ctx context.Context, arg SetPoolParams) (GpuPool, error) {
-	row := q.db.QueryRowContext(ctx, setPool, arg.Pool, arg.Cap)
-	var i GpuPool
-	err := row.Scan(&i.Pool, &i.Cap, &i.Used)
-	return i, err
-}
-
-const setPools = `-- name: SetPools :one
-INSERT INTO tenant_quota (tenant, pools) VALUES (?, ?)
-ON CONFLICT (tenant) DO UPDATE SET pools = excluded.pools
-RETURNING tenant, cap, used, engines, pools
-`
-
-type SetPoolsParams struct {
-	Tenant string
-	Pools  string
-}
-
-func (q *Queries) SetPools(ctx context.Context, arg SetPoolsParams) (TenantQuotum, error) {
-	row := q.db.QueryRowContext(ctx, setPools, arg.Tenant, arg.Pools)
-	var i TenantQuotum
-	err := row.Scan(
-		&i.Tenant,
-		&i.Cap,
-		&i.Used,
-		&i.Engines,
-		&i.Pools,
-	)
-	return i, err
-}
-
-const setQuota = `-- name: SetQuota :one
-INSERT INTO tenant_quota (tenant, cap) VALUES (?, ?)
-ON CONFLICT (tenant) DO UPDATE SET cap = excluded.cap
-RETURNING tenant, cap, used, engines, pools
-`
-
-type SetQuotaParams struct {
-	Tenant string
-	Cap    int64
-}
-
-func (q *Queries) SetQuota(ctx context.Context, arg SetQuotaParams) (TenantQuotum, error) {
-	row := q.db.QueryRowContext(ctx, setQuota, arg.Tenant, arg.Cap)
-	var i TenantQuotum
-	err := row.Scan(
-		&i.Tenant,
-		&i.Cap,
-		&i.Used,
-		&i.Engines,
-		&i.Pools,
-	)
-	return i, err
 }
 
 const takePoolSlots = `-- name: TakePoolSlots :execrows

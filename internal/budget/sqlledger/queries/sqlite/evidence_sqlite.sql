@@ -13,25 +13,12 @@ ON CONFLICT (request_id) DO UPDATE SET
   prompt_tokens = excluded.prompt_tokens, completion_tokens = excluded.completion_tokens
 WHERE COALESCE(excluded.last_byte_at, 0) >= COALESCE(inference.last_byte_at, 0);
 
--- name: GetInference :one
-SELECT * FROM inference WHERE request_id = ?;
-
--- name: InferencesOf :many
-SELECT * FROM inference WHERE owner = ? AND reservation_id = ?
-ORDER BY received_at DESC, request_id DESC LIMIT ?;
-
--- name: GetChunks :one
-SELECT * FROM first_chunk WHERE tenant = ? AND id = ?;
-
 -- name: PutChunks :exec
 INSERT OR REPLACE INTO first_chunk (
   tenant, id,
   first_request_id, first_endpoint_uid, first_caller, first_sent_at, first_byte_at, first_at, first_done_at,
   latest_request_id, latest_endpoint_uid, latest_caller, latest_sent_at, latest_byte_at, latest_at, latest_done_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- name: PruneByAge :execrows
-DELETE FROM inference WHERE received_at < ?;
 
 -- name: PruneByCount :execrows
 DELETE FROM inference WHERE request_id IN (

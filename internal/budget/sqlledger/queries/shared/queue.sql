@@ -11,15 +11,6 @@ FROM tenant_quota q JOIN reservation r ON r.seq = (
   ORDER BY x.priority DESC, x.seq LIMIT 1)
 WHERE q.cap > q.used;
 
--- name: QueueAfter :many
--- The rows behind (priority, seq) in one tenant's queue, with the same ones left out.
-SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
-FROM reservation
-WHERE state = 'waiting' AND tenant = sqlc.arg(tenant) AND priority <= sqlc.arg(priority)
-  AND (priority < sqlc.arg(priority) OR seq > sqlc.arg(seq))
-  AND (need <= sqlc.arg(fits) OR created_at <= sqlc.arg(old))
-ORDER BY priority DESC, seq LIMIT sqlc.arg(max_rows);
-
 -- name: WholeQueue :many
 -- The slow form, of all tenants: for explaining, and as the walk's checker.
 SELECT seq, tenant, id, priority, need, pool, created_at, expires_at

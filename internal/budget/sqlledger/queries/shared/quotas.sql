@@ -1,26 +1,8 @@
--- name: EnsureTenant :execrows
-INSERT INTO tenant_quota (tenant) VALUES (?) ON CONFLICT (tenant) DO NOTHING;
-
 -- name: GetTenant :one
 SELECT * FROM tenant_quota WHERE tenant = ?;
 
 -- name: ListTenants :many
 SELECT * FROM tenant_quota ORDER BY tenant;
-
--- name: SetQuota :one
-INSERT INTO tenant_quota (tenant, cap) VALUES (?, ?)
-ON CONFLICT (tenant) DO UPDATE SET cap = excluded.cap
-RETURNING *;
-
--- name: SetEngines :one
-INSERT INTO tenant_quota (tenant, engines) VALUES (?, ?)
-ON CONFLICT (tenant) DO UPDATE SET engines = excluded.engines
-RETURNING *;
-
--- name: SetPools :one
-INSERT INTO tenant_quota (tenant, pools) VALUES (?, ?)
-ON CONFLICT (tenant) DO UPDATE SET pools = excluded.pools
-RETURNING *;
 
 -- name: TakeTenantSlots :execrows
 UPDATE tenant_quota SET used = used + sqlc.arg(slots)
@@ -34,11 +16,6 @@ SELECT * FROM gpu_pool WHERE pool = ?;
 
 -- name: ListPools :many
 SELECT * FROM gpu_pool ORDER BY pool;
-
--- name: SetPool :one
-INSERT INTO gpu_pool (pool, cap) VALUES (?, ?)
-ON CONFLICT (pool) DO UPDATE SET cap = excluded.cap
-RETURNING *;
 
 -- name: TakePoolSlots :execrows
 UPDATE gpu_pool SET used = used + sqlc.arg(slots)

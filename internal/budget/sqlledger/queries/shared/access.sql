@@ -18,10 +18,6 @@ WHERE key_id = sqlc.arg(key_id) AND (last_used_at IS NULL OR last_used_at < sqlc
 -- name: ListGrants :many
 SELECT * FROM model_grant ORDER BY owner, model, grantee;
 
--- name: PutGrant :exec
-INSERT INTO model_grant (owner, model, grantee, at) VALUES (?, ?, ?, ?)
-ON CONFLICT (owner, model, grantee) DO NOTHING;
-
 -- name: DeleteGrant :execrows
 DELETE FROM model_grant WHERE owner = ? AND model = ? AND grantee = ?;
 

@@ -1,0 +1,125 @@
+package sqlledger
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger/sqlitequery"
+)
+
+// queries is what the rules ask of a database, in the nouns of SQLite's
+// generated code; MySQL's says the same in types of its own (see
+// mysqlQueries). A statement that a dialect cannot say in one is kept from
+// the rules: its queries read back what they changed.
+type queries interface {
+	statements
+	// ReserveSet turns waiting rows into reserved ones and writes the journal
+	// and the apply intent of each (INV5). The answer has the order of picked.
+	ReserveSet(ctx context.Context, now time.Time, picked []budget.Request) ([]sqlitequery.Reservation, error)
+}
+
+// dialect is everything else that the databases differ in.
+type dialect interface {
+	queries(db sqlitequery.DBTX) queries
+	// session makes a connection ready for its work.
+	session(ctx context.Context, conn *sql.Conn, before func(string) error) (*session, error)
+	// beginSnapshot opens a transaction that sees one state of the ledger.
+	beginSnapshot(ctx context.Context, s *session) error
+	// isConstraint reports whether a row was refused; the database has then
+	// undone the one statement and the transaction goes on.
+	isConstraint(err error) bool
+	// isTransient reports that a transaction was undone through no fault of
+	// its own, and that the same one may well succeed now.
+	isTransient(err error) bool
+	// isLost reports that the connection broke and must be replaced.
+	isLost(err error) bool
+}
+
+// protocol is how one writer opens its transactions and learns their end.
+type protocol interface {
+	// begin opens a transaction; the clock is the ledger's for all of it.
+	begin(ctx context.Context, s *session) (clock func() time.Time, err error)
+	// settle finds out what became of a COMMIT that answered failure: nil if
+	// the transaction took effect after all.
+	settle(ctx context.Context, s *session, failure error) error
+	// end forgets what the writer kept in the database.
+	end(ctx context.Context)
+}
+
+// statements are the queries that both dialects have by the same name.
+type statements interface {
+	AllBindings(ctx context.Context) ([]sqlitequery.Binding, error)
+	AllJournal(ctx context.Context) ([]sqlitequery.Journal, error)
+	AppendAudit(ctx context.Context, arg sqlitequery.AppendAuditParams) error
+	AppendJournal(ctx context.Context, arg sqlitequery.AppendJournalParams) error
+	AskRelease(ctx context.Context, arg sqlitequery.AskReleaseParams) (sqlitequery.Reservation, error)
+	BindingsByObject(ctx context.Context, arg sqlitequery.BindingsByObjectParams) ([]sqlitequery.Binding, error)
+	CancelReservation(ctx context.Context, arg sqlitequery.CancelReservationParams) (sqlitequery.Reservation, error)
+	CountSubmit(ctx context.Context, arg sqlitequery.CountSubmitParams) (int64, error)
+	CreateKey(ctx context.Context, arg sqlitequery.CreateKeyParams) error
+	CreateSession(ctx context.Context, arg sqlitequery.CreateSessionParams) error
+	DeferIntent(ctx context.Context, arg sqlitequery.DeferIntentParams) (int64, error)
+	DeleteGrant(ctx context.Context, arg sqlitequery.DeleteGrantParams) (int64, error)
+	DeleteSession(ctx context.Context, idHash []byte) (int64, error)
+	DropExpiredSessions(ctx context.Context, expiresAt int64) (int64, error)
+	DueIntents(ctx context.Context, arg sqlitequery.DueIntentsParams) ([]sqlitequery.Outbox, error)
+	EnsureTenant(ctx context.Context, tenant string) (int64, error)
+	ExpireReservations(ctx context.Context, now int64) ([]sqlitequery.Reservation, error)
+	GetBinding(ctx context.Context, arg sqlitequery.GetBindingParams) (sqlitequery.Binding, error)
+	GetChunks(ctx context.Context, arg sqlitequery.GetChunksParams) (sqlitequery.FirstChunk, error)
+	GetInference(ctx context.Context, requestID string) (sqlitequery.Inference, error)
+	GetIntent(ctx context.Context, arg sqlitequery.GetIntentParams) (sqlitequery.Outbox, error)
+	GetKey(ctx context.Context, keyID string) (sqlitequery.ApiKey, error)
+	GetMeta(ctx context.Context, name string) (string, error)
+	GetPool(ctx context.Context, pool string) (sqlitequery.GpuPool, error)
+	GetReservation(ctx context.Context, arg sqlitequery.GetReservationParams) (sqlitequery.Reservation, error)
+	GetSession(ctx context.Context, arg sqlitequery.GetSessionParams) (sqlitequery.Session, error)
+	GetTenant(ctx context.Context, tenant string) (sqlitequery.TenantQuotum, error)
+	GivePoolSlots(ctx context.Context, arg sqlitequery.GivePoolSlotsParams) (int64, error)
+	GiveTenantSlots(ctx context.Context, arg sqlitequery.GiveTenantSlotsParams) (int64, error)
+	HighestJournalSeq(ctx context.Context) (int64, error)
+	InferencesOf(ctx context.Context, arg sqlitequery.InferencesOfParams) ([]sqlitequery.Inference, error)
+	InsertBinding(ctx context.Context, arg sqlitequery.InsertBindingParams) error
+	InsertReservation(ctx context.Context, arg sqlitequery.InsertReservationParams) (int64, error)
+	IntendDelete(ctx context.Context, arg sqlitequery.IntendDeleteParams) (int64, error)
+	IntentsOf(ctx context.Context, arg sqlitequery.IntentsOfParams) ([]sqlitequery.Outbox, error)
+	JournalOf(ctx context.Context, arg sqlitequery.JournalOfParams) ([]sqlitequery.Journal, error)
+	LatestAudit(ctx context.Context, limit int64) ([]sqlitequery.Audit, error)
+	LeaseIntent(ctx context.Context, arg sqlitequery.LeaseIntentParams) (sqlitequery.Outbox, error)
+	ListGrants(ctx context.Context) ([]sqlitequery.ModelGrant, error)
+	ListKeys(ctx context.Context) ([]sqlitequery.ApiKey, error)
+	ListPools(ctx context.Context) ([]sqlitequery.GpuPool, error)
+	ListReleasing(ctx context.Context, arg sqlitequery.ListReleasingParams) ([]sqlitequery.Reservation, error)
+	ListReservations(ctx context.Context, arg sqlitequery.ListReservationsParams) ([]sqlitequery.Reservation, error)
+	ListTenantReservations(ctx context.Context, arg sqlitequery.ListTenantReservationsParams) ([]sqlitequery.Reservation, error)
+	ListTenants(ctx context.Context) ([]sqlitequery.TenantQuotum, error)
+	LiveModelHolder(ctx context.Context, arg sqlitequery.LiveModelHolderParams) (string, error)
+	MarkDelivered(ctx context.Context, arg sqlitequery.MarkDeliveredParams) (int64, error)
+	MarkGone(ctx context.Context, arg sqlitequery.MarkGoneParams) (int64, error)
+	MarkReady(ctx context.Context, arg sqlitequery.MarkReadyParams) (int64, error)
+	OpenHeads(ctx context.Context, arg sqlitequery.OpenHeadsParams) ([]sqlitequery.OpenHeadsRow, error)
+	OwnedNames(ctx context.Context) ([]sqlitequery.OwnedNamesRow, error)
+	PruneByAge(ctx context.Context, receivedAt int64) (int64, error)
+	PruneByCount(ctx context.Context, keep int64) (int64, error)
+	PutChunks(ctx context.Context, arg sqlitequery.PutChunksParams) error
+	PutGrant(ctx context.Context, arg sqlitequery.PutGrantParams) error
+	PutInference(ctx context.Context, arg sqlitequery.PutInferenceParams) error
+	PutMetaOnce(ctx context.Context, arg sqlitequery.PutMetaOnceParams) error
+	QueueAfter(ctx context.Context, arg sqlitequery.QueueAfterParams) ([]sqlitequery.QueueAfterRow, error)
+	ReleaseReservation(ctx context.Context, arg sqlitequery.ReleaseReservationParams) (sqlitequery.Reservation, error)
+	RevokeKey(ctx context.Context, arg sqlitequery.RevokeKeyParams) (int64, error)
+	SetEngines(ctx context.Context, arg sqlitequery.SetEnginesParams) (sqlitequery.TenantQuotum, error)
+	SetFirstNode(ctx context.Context, arg sqlitequery.SetFirstNodeParams) (int64, error)
+	SetPool(ctx context.Context, arg sqlitequery.SetPoolParams) (sqlitequery.GpuPool, error)
+	SetPools(ctx context.Context, arg sqlitequery.SetPoolsParams) (sqlitequery.TenantQuotum, error)
+	SetQuota(ctx context.Context, arg sqlitequery.SetQuotaParams) (sqlitequery.TenantQuotum, error)
+	SnapshotIntents(ctx context.Context) ([]sqlitequery.SnapshotIntentsRow, error)
+	SnapshotReservations(ctx context.Context) ([]sqlitequery.SnapshotReservationsRow, error)
+	SupersedeApplies(ctx context.Context, arg sqlitequery.SupersedeAppliesParams) (int64, error)
+	TakePoolSlots(ctx context.Context, arg sqlitequery.TakePoolSlotsParams) (int64, error)
+	TakeTenantSlots(ctx context.Context, arg sqlitequery.TakeTenantSlotsParams) (int64, error)
+	TouchKey(ctx context.Context, arg sqlitequery.TouchKeyParams) (int64, error)
+	WholeQueue(ctx context.Context) ([]sqlitequery.WholeQueueRow, error)
+}

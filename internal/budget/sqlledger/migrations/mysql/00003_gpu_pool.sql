@@ -1,0 +1,6 @@
+-- +goose Up
+CREATE TABLE IF NOT EXISTS gpu_pool (
+  pool VARBINARY(255) NOT NULL PRIMARY KEY CHECK (pool <> ''),
+  cap  BIGINT NOT NULL DEFAULT 0 CHECK (cap >= 0),
+  used BIGINT NOT NULL DEFAULT 0 CHECK (used >= 0)
+) ENGINE=InnoDB;

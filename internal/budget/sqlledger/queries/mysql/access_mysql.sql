@@ -1,0 +1,3 @@
+-- name: PutGrant :exec
+INSERT INTO model_grant (owner, model, grantee, at) VALUES (?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE owner = VALUES(owner);

@@ -1,0 +1,28 @@
+-- name: HighestJournalSeq :one
+SELECT CAST(COALESCE(MAX(seq), 0) AS SIGNED) FROM journal;
+
+-- name: PutMetaOnce :exec
+INSERT INTO meta (name, value) VALUES (?, ?) ON DUPLICATE KEY UPDATE name = VALUES(name);
+
+-- name: DatabaseNow :one
+-- Microseconds since 1970, whatever the session's time zone is.
+SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED);
+
+-- name: TakeTurn :one
+SELECT value FROM meta WHERE name = ? FOR UPDATE;
+
+-- name: InsertMark :exec
+INSERT INTO commit_mark (writer, number, at) VALUES (?, ?, ?);
+
+-- name: SetMark :execrows
+UPDATE commit_mark SET number = sqlc.arg(number), at = sqlc.arg(now) WHERE writer = sqlc.arg(writer);
+
+-- name: ReadMark :one
+-- Waits for the writer's own transaction to end, if it still runs.
+SELECT number FROM commit_mark WHERE writer = ? FOR UPDATE;
+
+-- name: DropMark :execrows
+DELETE FROM commit_mark WHERE writer = ?;
+
+-- name: DropOldMarks :execrows
+DELETE FROM commit_mark WHERE at < ?;

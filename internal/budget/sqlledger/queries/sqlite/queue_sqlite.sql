@@ -1,0 +1,8 @@
+-- name: QueueAfter :many
+-- The rows behind (priority, seq) in one tenant's queue, with the same ones left out.
+SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
+FROM reservation
+WHERE state = 'waiting' AND tenant = sqlc.arg(tenant) AND priority <= sqlc.arg(priority)
+  AND (priority < sqlc.arg(priority) OR seq > sqlc.arg(seq))
+  AND (need <= sqlc.arg(fits) OR created_at <= sqlc.arg(old))
+ORDER BY priority DESC, seq LIMIT sqlc.arg(max_rows);

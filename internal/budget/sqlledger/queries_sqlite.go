@@ -1,0 +1,34 @@
+package sqlledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger/sqlitequery"
+)
+
+// sqliteQueries are the generated queries and the one that takes several.
+type sqliteQueries struct{ *sqlitequery.Queries }
+
+var _ queries = sqliteQueries{}
+
+// ReserveSet goes row by row: there are no round trips to save.
+func (q sqliteQueries) ReserveSet(ctx context.Context, now time.Time, picked []budget.Request) ([]sqlitequery.Reservation, error) {
+	rows := make([]sqlitequery.Reservation, 0, len(picked))
+	for _, p := range picked {
+		row, err := q.ReserveReservation(ctx, sqlitequery.ReserveReservationParams{Now: nullMicros(now), Seq: p.Seq})
+		if err != nil {
+			return nil, fmt.Errorf("reserve request %s/%s: %w", p.Tenant, p.ID, err)
+		}
+		if err := exactlyOne(q.JournalReserve(ctx, row.Seq)); err != nil {
+			return nil, fmt.Errorf("journal request %s/%s: %w", p.Tenant, p.ID, err)
+		}
+		if err := exactlyOne(q.IntendApply(ctx, sqlitequery.IntendApplyParams{Now: micros(now), Seq: row.Seq})); err != nil {
+			return nil, fmt.Errorf("write the apply intent of request %s/%s: %w", p.Tenant, p.ID, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
