@@ -74,10 +74,15 @@ func (c Collector) facts(ctx context.Context, ref budget.Ref) (f Facts, err erro
 	if err := c.readTraffic(ctx, ref, &f); err != nil {
 		return f, err
 	}
-	st, err := c.Target.Observe(ctx, ref)
-	if err != nil {
-		f.StatusErr = err
-		return f, nil
+	c.readTarget(ctx, ref, &f)
+	return f, nil
+}
+
+// readTarget makes what cannot be read a fact of its own.
+func (c Collector) readTarget(ctx context.Context, ref budget.Ref, f *Facts) {
+	var st delivery.Status
+	if st, f.StatusErr = c.Target.Observe(ctx, ref); f.StatusErr != nil {
+		return
 	}
 	if f.Binding != nil && st.Object.UID == f.Binding.UID {
 		f.Last = st.Last
@@ -85,7 +90,6 @@ func (c Collector) facts(ctx context.Context, ref budget.Ref) (f Facts, err erro
 	if st.Exists {
 		f.Status = &st
 	}
-	return f, nil
 }
 
 func (c Collector) readLedger(ctx context.Context, ref budget.Ref, f *Facts) (err error) {
