@@ -127,7 +127,7 @@ else
 fi
 layer "benchmarks, quick form" scripts/bench.sh --quick
 for target in FuzzScanRequest FuzzEventScanner; do
-  layer "fuzz $target, short form" go test -run '^$' -fuzz "^$target\$" -fuzztime 10s ./internal/traffic/gateway/wire
+  layer "fuzz $target, short form" go test -run '^$' -fuzz "^$target\$" -fuzztime 200000x ./internal/traffic/gateway/wire
 done
 wait "$linter" || cat "$work/golangci.log"
 need_golangci

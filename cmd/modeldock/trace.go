@@ -35,7 +35,11 @@ func traceTable(t openapi.Trace) table {
 			out.add(name, fmt.Sprintf("%.1f ms", float64(at.Std().Sub(start).Microseconds())/1000), detail)
 		}
 	}
-	step("received", &t.ReceivedAt, fmt.Sprintf("%s from %s for %s@%s at %s", t.Path, t.Tenant, t.Model, text(t.Version), start.Local().Format("15:04:05.000")))
+	model := t.Model
+	if t.Version != nil {
+		model += "@" + *t.Version
+	}
+	step("received", &t.ReceivedAt, fmt.Sprintf("%s from %s for %s at %s", t.Path, t.Tenant, model, start.Local().Format("15:04:05.000")))
 	step("sent", t.SentAt, "to replica "+text(t.EndpointUid)+" of request "+text(t.Reservation))
 	step("first byte", t.FirstByteAt, "")
 	step("first chunk", t.FirstContentAt, "flushed to the caller")

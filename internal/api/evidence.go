@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -49,7 +50,7 @@ func evidenceWire(d evidence.Document) openapi.Evidence {
 // GetTrace answers one inference request's record to its caller, to the
 // model's owner and to those who read all.
 func (s handlers) GetTrace(c *gin.Context, requestID string) {
-	i, err := s.Evidence.Inference(c.Request.Context(), requestID)
+	i, err := s.inference(c.Request.Context(), requestID)
 	p := who(c)
 	if err == nil && !p.readsAll() && i.Tenant != p.Tenant && i.Owner != p.Tenant {
 		err = budget.ErrNotFound
@@ -59,6 +60,14 @@ func (s handlers) GetTrace(c *gin.Context, requestID string) {
 		return
 	}
 	c.JSON(http.StatusOK, traceWire(i))
+}
+
+// inference reads a record, also one that is still on its way to the store.
+func (s *Server) inference(ctx context.Context, requestID string) (traffic.Inference, error) {
+	if i, ok := s.Recent(requestID); ok {
+		return i, nil
+	}
+	return s.Evidence.Inference(ctx, requestID)
 }
 
 func traceWire(i traffic.Inference) openapi.Trace {

@@ -115,6 +115,7 @@ func setup(t *testing.T, change ...func(*Config)) *bundle {
 		Ledger: b.ledger, Evidence: b.ledger, Target: b.target, Fleet: b.fleet, Load: b.load, Hub: b.hub, Clock: b.now,
 		Diagnostics: func(context.Context) []openapi.DiagnosticPart { return []openapi.DiagnosticPart{} },
 		ArgsOutside: func(modelspec.Model) []string { return nil },
+		Recent:      func(string) (traffic.Inference, bool) { return traffic.Inference{}, false },
 		CheckSource: func(m modelspec.Model) error {
 			if m.Source == "ftp://x" {
 				return &modelspec.FieldError{Field: "model.source", Message: "no engine reads ftp://"}

@@ -214,7 +214,7 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 func (p *platform) buildAPI() {
 	cfg := api.Config{
 		Ledger: p.ledger, Evidence: p.ledger, Target: p.target, Fleet: fleet{p}, Load: load{p},
-		ArgsOutside: engine.ArgsOutsidePreset, CheckSource: engine.CheckSource, OnLoopback: p.opts.onLoopback(), Hub: p.hub, Clock: p.clock, Logger: p.log,
+		ArgsOutside: engine.ArgsOutsidePreset, Recent: p.recorder.Find, CheckSource: engine.CheckSource, OnLoopback: p.opts.onLoopback(), Hub: p.hub, Clock: p.clock, Logger: p.log,
 		Diagnostics: func(ctx context.Context) []openapi.DiagnosticPart { return p.health.parts() },
 	}
 	if p.opts.Manual {

@@ -13,6 +13,7 @@ const tones: Record<string, ReasonTone> = {
   NotYet: 'idle',
   NotCalled: 'idle',
   Stopping: 'idle',
+  CancelledWhileWaiting: 'idle',
   ExceedsQuota: 'bad',
   ExceedsPool: 'bad',
   ImagePullFailed: 'bad',

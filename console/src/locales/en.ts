@@ -190,6 +190,8 @@ export const en = {
     Loading: 'The engine runs and does not answer its health check yet.',
     NameTaken: 'A foreign object has this name and was left alone.',
     Undelivered: 'The reserved request is still to be handed to a node.',
+    ForcedRelease: 'An admin credited the slots before the last process was gone.',
+    Crashed: 'It ended after it had been ready and is started again.',
     ReleaseBlocked: 'A replica does not go away, so the slots are kept.',
     Expired: 'It waited longer than its time to live.',
     AwaitingAdmission: 'It fits and is admitted in its turn.',
@@ -268,6 +270,7 @@ export const en = {
     status: { ok: 'holds', pending: 'pending', broken: 'broken', unknown: 'unknown' },
     factNames: {
       submits: 'submits',
+      forced: 'forced',
       cost: 'cost',
       priority: 'priority',
       pool: 'pool',

@@ -185,6 +185,8 @@ export const zhCN: Messages = {
     Loading: '引擎已运行，健康检查尚未通过。',
     NameTaken: '同名的外部对象已存在，未作改动。',
     Undelivered: '名额已预留，尚待交付到节点。',
+    ForcedRelease: '管理员在最后一个进程退出之前强制归还了名额。',
+    Crashed: '就绪后意外退出，正在重新启动。',
     ReleaseBlocked: '有副本未能退出，名额因此继续占用。',
     Expired: '等待时间超过了期限。',
     AwaitingAdmission: '容量足够，按顺序等待准入。',
@@ -263,6 +265,7 @@ export const zhCN: Messages = {
     status: { ok: '成立', pending: '待定', broken: '断开', unknown: '未知' },
     factNames: {
       submits: '提交次数',
+      forced: '强制',
       cost: '成本',
       priority: '优先级',
       pool: '资源池',
