@@ -78,7 +78,7 @@ func (c *cli) explainTree(e openapi.Evidence) {
 		if len(steps) == 0 {
 			continue
 		}
-		verdict := ""
+		verdict := c.verdict(allHold(steps))
 		if acc.answer != nil {
 			verdict = c.verdict(acc.answer(e.Answers))
 		}
@@ -96,6 +96,23 @@ func (c *cli) explainTree(e openapi.Evidence) {
 	if action := nextActions[text(e.NextAction)]; action != "" {
 		p("next: %s\n", strings.ReplaceAll(action, "ID", e.Id))
 	}
+}
+
+// allHold answers for steps that have no question of their own: nil while one
+// is pending.
+func allHold(steps []openapi.EvidenceStep) *bool {
+	yes := true
+	for _, s := range steps {
+		switch s.Status {
+		case openapi.EvidenceStepStatusOk:
+		case openapi.EvidenceStepStatusBroken:
+			no := false
+			return &no
+		default:
+			return nil
+		}
+	}
+	return &yes
 }
 
 func (c *cli) verdict(answer *bool) string {

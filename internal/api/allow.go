@@ -35,7 +35,7 @@ func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string, onLo
 	case len(argsOutside) > 0 && !has(allowArgs):
 		return notAllowed("model.args", t, "argument "+argsOutside[0]+", which is outside the preset's list", allowArgs)
 	case strings.Contains(m.Source, "://") && !everything && !sourceAllowed(t.Engines, m.Source):
-		return notAllowed("model.source", t, "source "+m.Source, m.Source[:strings.Index(m.Source, "://")+3])
+		return sourceNotAllowed(t, m.Source)
 	}
 	return nil
 }
@@ -55,9 +55,24 @@ func sourceAllowed(allow []string, source string) bool {
 	})
 }
 
+// sourceNotAllowed suggests no more than the folder that was asked for.
+func sourceNotAllowed(t budget.Tenant, source string) error {
+	plain, err := url.PathUnescape(source)
+	if err != nil || strings.Contains(plain, "..") {
+		return &problem{http.StatusForbidden, "engine_not_allowed",
+			"source " + source + " leaves its folder by \"..\" or is not well escaped; name the file by its own path", "model.source"}
+	}
+	return notAllowed("model.source", t, "source "+source, source[:strings.LastIndex(source, "/")+1])
+}
+
 func notAllowed(field string, t budget.Tenant, what, entry string) error {
 	return &problem{http.StatusForbidden, "engine_not_allowed",
-		"tenant " + t.Name + " may not use " + what + "; an admin can allow it with PUT /tenants/" + t.Name + `/engines {"allow":["` + entry + `"]}`, field}
+		"tenant " + t.Name + " may not use " + what + "; an admin can allow it with PUT /tenants/" + t.Name + `/engines {"allow":` + asList(append(slices.Clone(t.Engines), entry)) + "}", field}
+}
+
+// asList spells a whole allow list, because a PUT replaces it.
+func asList(entries []string) string {
+	return `["` + strings.Join(entries, `","`) + `"]`
 }
 
 // checkPool refuses a pool that was not given to the tenant; "default" is

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestParseStatWithAnUglyCommand(t *testing.T) {
@@ -71,7 +72,12 @@ func TestEnvAndStatOfAChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := child.Process.Pid
-	if got := Env(pid, "MARK"); got != "here" {
+	// Right after the start the kernel may not have laid out the environment.
+	got := ""
+	for deadline := time.Now().Add(10 * time.Second); got != "here" && time.Now().Before(deadline); {
+		got = Env(pid, "MARK")
+	}
+	if got != "here" {
 		t.Errorf("MARK is %q", got)
 	}
 	p, err := Stat(pid)
