@@ -19,6 +19,7 @@ type Facts struct {
 	Status      *delivery.Status // nil: the target knows no such object
 	StatusErr   error
 	Last        []delivery.Replica // what the target remembers of replicas, also of ended ones
+	LastFailure *delivery.Failure  // what it remembers of an object that is gone
 	Endpoints   []traffic.Endpoint
 	LiveKeys    int // of the owner
 	Grants      []budget.Grant

@@ -86,6 +86,9 @@ func (c Collector) readTarget(ctx context.Context, ref budget.Ref, f *Facts) {
 	}
 	if f.Binding != nil && st.Object.UID == f.Binding.UID {
 		f.Last = st.Last
+		if !st.Exists {
+			f.LastFailure = st.LastFailure
+		}
 	}
 	if st.Exists {
 		f.Status = &st

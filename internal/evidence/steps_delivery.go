@@ -187,6 +187,9 @@ func (f Facts) started() Step {
 	if st == nil {
 		if s.Reason == ReasonReleasedBeforeReady && f.Reservation.State.Final() {
 			s.Status = Broken
+			if f.LastFailure != nil {
+				return f.failed(s, *f.LastFailure)
+			}
 		}
 		if s.Status == OK && f.remembered() {
 			s.Facts = identity(f.Last[0])
@@ -202,15 +205,20 @@ func (f Facts) started() Step {
 		}
 	}
 	if fail := st.LastFailure; fail != nil && fail.Reason != delivery.Crashed {
-		s.Status, s.Reason, s.At, s.Found = Broken, string(fail.Reason), fail.At, fail.Message
-		s.Expected = "the engine answers its health check"
-		s.Facts = map[string]any{"exitCode": fail.ExitCode, "replica": fail.Replica}
-		if r := f.witness(delivery.Replica{Name: fail.Replica}); r.PID != 0 {
-			s.Facts["replicaUid"], s.Facts["pid"] = r.UID, r.PID
-		}
-		return s
+		return f.failed(s, *fail)
 	}
 	s.Reason = string(st.Reason)
+	return s
+}
+
+// failed is the step of a model that did not start.
+func (f Facts) failed(s Step, fail delivery.Failure) Step {
+	s.Status, s.Reason, s.At, s.Found = Broken, string(fail.Reason), fail.At, fail.Message
+	s.Expected = "the engine answers its health check"
+	s.Facts = map[string]any{"exitCode": fail.ExitCode, "replica": fail.Replica}
+	if r := f.witness(delivery.Replica{Name: fail.Replica}); r.PID != 0 {
+		s.Facts["replicaUid"], s.Facts["pid"] = r.UID, r.PID
+	}
 	return s
 }
 

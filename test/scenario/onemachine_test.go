@@ -167,7 +167,9 @@ func TestDiesBeforeTheCredit(t *testing.T) {
 		t.Errorf("after the release was asked for: %s, %s", r.State, r.Reason)
 	}
 	step("deliver")
-	scenario.Eventually(t, "the engine to be gone", func() bool { return m.Engines(t, "team-a", "x") == 0 }, func() any { return m.Engines(t, "team-a", "x") })
+	scenario.Eventually(t, "the engine and its object to be gone", func() bool {
+		return m.Engines(t, "team-a", "x") == 0 && len(objectFiles(t, m)) == 0
+	}, func() any { return m.Engines(t, "team-a", "x") })
 	if r := a.Get("x"); r.State != "reserved" || r.Held != 2 {
 		t.Errorf("credited by nobody: %+v", r)
 	}

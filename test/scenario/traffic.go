@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -105,6 +106,11 @@ func FirstCallWaits(t *testing.T, h Harness) {
 	e := a.Explain("hopeless")
 	if e.BrokenAt == nil || *e.BrokenAt != "started" || e.Answers.ModelStarted == nil || *e.Answers.ModelStarted {
 		t.Errorf("explain of a model that cannot load: %+v", e)
+	}
+	a.Release("hopeless")
+	a.Released("hopeless")
+	if e := a.Explain("hopeless"); e.Reason != "ModelLoadFailed" || !strings.Contains(e.Message, "weights are corrupt") {
+		t.Errorf("after the release the evidence lost why it failed: %+v", e)
 	}
 }
 

@@ -30,6 +30,7 @@ type factsFile struct {
 	Version int                `json:"version"`
 	UID     string             `json:"uid"` // of the object
 	Last    []delivery.Replica `json:"last"`
+	Failure *delivery.Failure  `json:"failure,omitempty"` // the latest
 }
 
 // factStore keeps one file for each object that ever had a process.
@@ -46,8 +47,8 @@ func (s *factStore) path(object string) string { return filepath.Join(s.dir, obj
 
 // Save is atomic and not flushed: a power cut may cost the latest facts, and a
 // replica's start need not wait for the disk.
-func (s *factStore) Save(object, uid string, last []delivery.Replica) error {
-	raw, err := json.Marshal(factsFile{factsVersion, uid, last})
+func (s *factStore) Save(object, uid string, last []delivery.Replica, failure *delivery.Failure) error {
+	raw, err := json.Marshal(factsFile{factsVersion, uid, last, failure})
 	if err != nil {
 		return fmt.Errorf("encode the facts of %s: %w", object, err)
 	}
@@ -61,18 +62,18 @@ func (s *factStore) Save(object, uid string, last []delivery.Replica) error {
 	return nil
 }
 
-// Read returns what is known of the replicas of the latest object of a name,
-// and that object's uid; nothing where the file is away or cannot be read.
-func (s *factStore) Read(object string) (uid string, last []delivery.Replica) {
+// Read returns what is known of the replicas of the latest object of a name;
+// without a UID where the file is away or cannot be read.
+func (s *factStore) Read(object string) factsFile {
 	raw, err := os.ReadFile(s.path(object))
 	if err != nil {
-		return "", nil
+		return factsFile{}
 	}
 	var f factsFile
 	if json.Unmarshal(raw, &f) != nil || f.Version != factsVersion {
-		return "", nil
+		return factsFile{}
 	}
-	return f.UID, f.Last
+	return f
 }
 
 // Prune removes the files of ended objects that are older than the retention.
@@ -97,11 +98,11 @@ func (s *factStore) Prune(now time.Time, alive func(object string) bool) error {
 
 // recall takes over what an earlier run of ModelDock knew.
 func (o *object) recall(facts *factStore) {
-	uid, last := facts.Read(o.rec.Name)
-	if uid != o.rec.UID {
+	known := facts.Read(o.rec.Name)
+	if known.UID != o.rec.UID {
 		return // of an object before it
 	}
-	for _, r := range last {
+	for _, r := range known.Last {
 		number, ours := strings.CutPrefix(r.Name, o.rec.Name+"-")
 		if i, err := strconv.Atoi(number); ours && err == nil {
 			o.last[i] = r
@@ -131,7 +132,7 @@ func (t *Target) lastOf(o *object) []delivery.Replica {
 // keepLast writes down what is known of an object's replicas. Called under
 // the lock.
 func (t *Target) keepLast(o *object) {
-	if err := t.facts.Save(o.rec.Name, o.rec.UID, t.lastOf(o)); err != nil {
+	if err := t.facts.Save(o.rec.Name, o.rec.UID, t.lastOf(o), o.lastFailure); err != nil {
 		t.log.Warn("cannot keep the facts of a replica; its evidence will lack them after the release", "object", o.rec.Name, "err", err)
 	}
 }

@@ -57,8 +57,8 @@ func TestFactsOutliveACrash(t *testing.T) {
 		t.Fatalf("last %+v", st.Last)
 	}
 	b.stop(b.target)
-	if uid, last := b.target.facts.Read(d.Name); uid != st.Object.UID || len(last) != 1 || last[0].StartedAt.IsZero() {
-		t.Fatalf("kept %+v of object %s", last, uid)
+	if known := b.target.facts.Read(d.Name); known.UID != st.Object.UID || len(known.Last) != 1 || known.Last[0].StartedAt.IsZero() {
+		t.Fatalf("kept %+v", known)
 	}
 	other := newObject(record{Name: d.Name, UID: "another object"})
 	if other.recall(b.target.facts); len(other.last) != 0 {

@@ -131,8 +131,8 @@ func (t *Target) Observe(_ context.Context, ref budget.Ref) (delivery.Status, er
 		return t.status(o), nil
 	}
 	st := delivery.Status{Ref: ref, ObservedAt: t.now()}
-	if uid, last := t.facts.Read(name); uid != "" {
-		st.Object, st.Last = budget.Object{Name: name, UID: uid}, last
+	if known := t.facts.Read(name); known.UID != "" {
+		st.Object, st.Last, st.LastFailure = budget.Object{Name: name, UID: known.UID}, known.Last, known.Failure
 	}
 	if _, taken := t.foreign[name]; taken {
 		st.Reason, st.Message = delivery.NameTaken, fmt.Sprintf("%s is not an object of this ledger", t.store.path(name))
