@@ -18,12 +18,23 @@ func (c *cli) quotaCommand() *cobra.Command {
 	return cmd
 }
 
-func tenantTable(ts []openapi.Tenant) ([]string, table) {
-	t := table{head: []string{"TENANT", "CAP", "USED", "FREE"}}
+// account is a tenant's or a pool's slots, as a row of a table.
+type account struct {
+	name      string
+	cap, used int64
+}
+
+func tenantAccount(t openapi.Tenant) account { return account{t.Tenant, t.Cap, t.Used} }
+func poolAccount(p openapi.Pool) account     { return account{p.Pool, p.Cap, p.Used} }
+
+// accountTable lists rows under a head that begins with kind.
+func accountTable[T any](kind string, rows []T, of func(T) account) ([]string, table) {
+	t := table{head: []string{kind, "CAP", "USED", "FREE"}}
 	var names []string
-	for _, q := range ts {
-		names = append(names, q.Tenant)
-		t.add(q.Tenant, fmt.Sprint(q.Cap), fmt.Sprint(q.Used), fmt.Sprint(max(0, q.Cap-q.Used)))
+	for _, row := range rows {
+		a := of(row)
+		names = append(names, a.name)
+		t.add(a.name, fmt.Sprint(a.cap), fmt.Sprint(a.used), fmt.Sprint(max(0, a.cap-a.used)))
 	}
 	return names, t
 }
@@ -33,18 +44,17 @@ func (c *cli) quotaGet(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	doc, err := document200(conn.api.ListTenantsWithResponse(cmd.Context()))
+	list, err := document200(conn.api.ListTenantsWithResponse(cmd.Context()))
 	if err != nil {
 		return err
 	}
-	list := doc
 	if len(args) == 1 {
 		list.Items = keep(list.Items, func(t openapi.Tenant) bool { return t.Tenant == args[0] })
 		if len(list.Items) == 0 {
 			return &exitError{exitNotFound, fmt.Errorf("no such tenant: %s", args[0])}
 		}
 	}
-	names, t := tenantTable(list.Items)
+	names, t := accountTable("TENANT", list.Items, tenantAccount)
 	return c.print(*list, names, t)
 }
 
@@ -79,7 +89,7 @@ func (c *cli) quotaSet(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	names, t := tenantTable([]openapi.Tenant{*doc})
+	names, t := accountTable("TENANT", []openapi.Tenant{*doc}, tenantAccount)
 	return c.print(*doc, names, t)
 }
 
@@ -92,33 +102,22 @@ func (c *cli) poolCommand() *cobra.Command {
 	return cmd
 }
 
-func poolTable(ps []openapi.Pool) ([]string, table) {
-	t := table{head: []string{"POOL", "CAP", "USED", "FREE"}}
-	var names []string
-	for _, p := range ps {
-		names = append(names, p.Pool)
-		t.add(p.Pool, fmt.Sprint(p.Cap), fmt.Sprint(p.Used), fmt.Sprint(max(0, p.Cap-p.Used)))
-	}
-	return names, t
-}
-
 func (c *cli) poolGet(cmd *cobra.Command, args []string) error {
 	conn, err := c.connect(false)
 	if err != nil {
 		return err
 	}
-	doc, err := document200(conn.api.ListPoolsWithResponse(cmd.Context()))
+	list, err := document200(conn.api.ListPoolsWithResponse(cmd.Context()))
 	if err != nil {
 		return err
 	}
-	list := doc
 	if len(args) == 1 {
 		list.Items = keep(list.Items, func(p openapi.Pool) bool { return p.Pool == args[0] })
 		if len(list.Items) == 0 {
 			return &exitError{exitNotFound, fmt.Errorf("no such pool: %s", args[0])}
 		}
 	}
-	names, t := poolTable(list.Items)
+	names, t := accountTable("POOL", list.Items, poolAccount)
 	return c.print(*list, names, t)
 }
 
@@ -135,7 +134,7 @@ func (c *cli) poolSet(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	names, t := poolTable([]openapi.Pool{*doc})
+	names, t := accountTable("POOL", []openapi.Pool{*doc}, poolAccount)
 	return c.print(*doc, names, t)
 }
 

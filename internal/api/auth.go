@@ -161,6 +161,19 @@ func (s *Server) ref(c *gin.Context, id string, tenant *string) (budget.Ref, err
 	return budget.Ref{Tenant: *tenant, ID: id}, nil
 }
 
+// existing is ref for a part of a request: it answers the error itself where
+// there is no such request.
+func (s *Server) existing(c *gin.Context, id string, tenant *string) (budget.Ref, bool) {
+	ref, err := s.ref(c, id, tenant)
+	if err == nil {
+		_, err = s.Ledger.Get(c.Request.Context(), ref)
+	}
+	if err != nil {
+		s.fail(c, err)
+	}
+	return ref, err == nil
+}
+
 // writable is ref for a change: a viewer may only read.
 func (s *Server) writable(c *gin.Context, id string, tenant *string) (budget.Ref, error) {
 	if who(c).Role == budget.RoleViewer {

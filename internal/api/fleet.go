@@ -134,12 +134,8 @@ const maxTail = 10_000
 
 // GetLogs streams the engine's output.
 func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsParams) {
-	ref, err := s.ref(c, id, params.Tenant)
-	if err == nil {
-		_, err = s.Ledger.Get(c.Request.Context(), ref)
-	}
-	if err != nil {
-		s.fail(c, err)
+	ref, ok := s.existing(c, id, params.Tenant)
+	if !ok {
 		return
 	}
 	tail := value(params.Tail, -1)

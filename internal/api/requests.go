@@ -279,12 +279,8 @@ func (s *Server) forceCredit(c *gin.Context, ref budget.Ref, why string) (budget
 
 // GetJournal answers the debits and credits of one request.
 func (s handlers) GetJournal(c *gin.Context, id openapi.ID, params openapi.GetJournalParams) {
-	ref, err := s.ref(c, id, params.Tenant)
-	if err == nil {
-		_, err = s.Ledger.Get(c.Request.Context(), ref)
-	}
-	if err != nil {
-		s.fail(c, err)
+	ref, ok := s.existing(c, id, params.Tenant)
+	if !ok {
 		return
 	}
 	entries, err := s.Ledger.Journal(c.Request.Context(), ref)
