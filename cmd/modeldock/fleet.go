@@ -74,14 +74,24 @@ func cardName(card openapi.Card) string {
 	return card.Model
 }
 
+// holds names what takes a card's memory: each request that the caller may see, then the other
+// tenants' as one sum, so that one's own are never cut off by theirs.
 func holds(card openapi.Card) string {
-	parts := make([]string, 0, len(card.Allocations))
+	parts := make([]string, 0, len(card.Allocations)+1)
+	others, mib := 0, int64(0)
 	for _, a := range card.Allocations {
-		who := a.Tenant + "/" + a.RequestId
 		if a.Tenant == "" {
-			who = "another tenant"
+			others, mib = others+1, mib+int64(a.Mib)
+			continue
 		}
-		parts = append(parts, fmt.Sprintf("%s: %d", who, a.Mib))
+		parts = append(parts, fmt.Sprintf("%s/%s: %d", a.Tenant, a.RequestId, a.Mib))
+	}
+	switch others {
+	case 0:
+	case 1:
+		parts = append(parts, fmt.Sprintf("another tenant: %d", mib))
+	default:
+		parts = append(parts, fmt.Sprintf("%d of other tenants: %d", others, mib))
 	}
 	return strings.Join(parts, ", ")
 }
