@@ -142,9 +142,13 @@ type Auditing interface {
 	Identity(ctx context.Context) (incarnation string, journalSeq int64, err error)
 }
 
+// TopicElsewhere is the topic of a change that another process made: anything
+// may have moved.
+const TopicElsewhere = "elsewhere"
+
 // Change is a hint that something moved; whoever gets it reads again.
 type Change struct {
-	Topic    string // "request", "quota", "ledger"
+	Topic    string // "request", "quota", "ledger", TopicElsewhere
 	Ref      Ref
 	Revision int64
 }

@@ -41,6 +41,9 @@ type dialect interface {
 type protocol interface {
 	// begin opens a transaction; the clock is the ledger's for all of it.
 	begin(ctx context.Context, s *session) (clock func() time.Time, err error)
+	// announce counts the transaction under way among those that other
+	// processes want to hear of.
+	announce(ctx context.Context, s *session) error
 	// settle finds out what became of a COMMIT that answered failure: nil if
 	// the transaction took effect after all.
 	settle(ctx context.Context, s *session, failure error) error
@@ -63,6 +66,7 @@ type statements interface {
 	DeferIntent(ctx context.Context, arg sqlitequery.DeferIntentParams) (int64, error)
 	DeleteGrant(ctx context.Context, arg sqlitequery.DeleteGrantParams) (int64, error)
 	DeleteSession(ctx context.Context, idHash []byte) (int64, error)
+	DropMeta(ctx context.Context, name string) error
 	DropExpiredSessions(ctx context.Context, expiresAt int64) (int64, error)
 	DueIntents(ctx context.Context, arg sqlitequery.DueIntentsParams) ([]sqlitequery.Outbox, error)
 	EnsureTenant(ctx context.Context, tenant string) (int64, error)

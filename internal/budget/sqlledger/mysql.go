@@ -47,8 +47,8 @@ func OpenMySQL(ctx context.Context, dsn string, opts Options) (*Ledger, error) {
 	}
 	// The writers' connections, and one to read back what became of a commit.
 	l.write.SetMaxOpenConns(2 * (mysqlInserters + 2))
-	l.read.SetMaxOpenConns(mysqlReaders)
-	l.read.SetMaxIdleConns(mysqlReaders)
+	l.read.SetMaxOpenConns(mysqlReaders + 1) // the readers keep theirs; one looks for news
+	l.read.SetMaxIdleConns(mysqlReaders + 1)
 	if err := l.prepareMySQL(ctx, where); err != nil {
 		return nil, errors.Join(err, l.read.Close(), l.write.Close())
 	}
@@ -91,6 +91,11 @@ func (l *Ledger) startWriters() {
 		}
 		close(ended)
 	}()
+	own := map[string]bool{}
+	for _, w := range append([]*writer{l.writer, l.evidence}, l.inserters...) {
+		own[w.protocol.(*mysqlProtocol).name] = true
+	}
+	l.news = l.followOthers(own)
 }
 
 // mysqlConfig reads the DSN and sets what the ledger relies on.

@@ -129,6 +129,7 @@ type mysqlProtocol struct {
 	turn   string // the locked row; "" for a writer that needs none
 	name   string // of the writer's row
 	number int64  // of the transaction under way
+	at     int64  // when it began
 }
 
 func newMySQLProtocol(db *sql.DB, opts Options, turn string) *mysqlProtocol {
@@ -164,6 +165,7 @@ const oldMark = 24 * time.Hour
 
 func (p *mysqlProtocol) mark(ctx context.Context, q *mysqlquery.Queries, now int64) error {
 	p.number++
+	p.at = now
 	rows, err := q.SetMark(ctx, mysqlquery.SetMarkParams{Number: p.number, Now: now, Writer: p.name})
 	if err != nil || rows == 1 {
 		return err
@@ -171,7 +173,17 @@ func (p *mysqlProtocol) mark(ctx context.Context, q *mysqlquery.Queries, now int
 	if _, err := q.DropOldMarks(ctx, now-oldMark.Microseconds()); err != nil {
 		return err
 	}
+	if _, err := q.DropOldNews(ctx, now-oldMark.Microseconds()); err != nil {
+		return err
+	}
 	return q.InsertMark(ctx, mysqlquery.InsertMarkParams{Writer: p.name, Number: p.number, At: now})
+}
+
+func (p *mysqlProtocol) announce(ctx context.Context, s *session) error {
+	if err := mysqlquery.New(s).CountChange(ctx, mysqlquery.CountChangeParams{Writer: p.name, Now: p.at}); err != nil {
+		return fmt.Errorf("count the change: %w", err)
+	}
+	return nil
 }
 
 // settle reads back what became of a COMMIT whose reply was lost. The old
@@ -218,15 +230,18 @@ func (p *mysqlProtocol) readBack(ctx context.Context, old int64) (number int64, 
 	return number, err
 }
 
-// end drops the writer's row.
+// end drops the writer's rows.
 func (p *mysqlProtocol) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
-	_, err := mysqlquery.New(p.db).DropMark(ctx, p.name)
-	for errorNumber(err) == errDeadlock && ctx.Err() == nil { // others begin and end beside it
-		_, err = mysqlquery.New(p.db).DropMark(ctx, p.name)
-	}
-	if err != nil {
-		p.opts.Logger.Debug("the writer's mark stays for a day", "error", err)
+	q := mysqlquery.New(p.db)
+	for _, drop := range []func(context.Context, string) (int64, error){q.DropMark, q.DropNews} {
+		_, err := drop(ctx, p.name)
+		for errorNumber(err) == errDeadlock && ctx.Err() == nil { // others begin and end beside it
+			_, err = drop(ctx, p.name)
+		}
+		if err != nil {
+			p.opts.Logger.Debug("the writer's mark stays for a day", "error", err)
+		}
 	}
 }

@@ -71,6 +71,10 @@ func (m *mysqlQueries) DeleteGrant(ctx context.Context, arg sqlitequery.DeleteGr
 	return m.q.DeleteGrant(ctx, mysqlquery.DeleteGrantParams(arg))
 }
 
+func (m *mysqlQueries) DropMeta(ctx context.Context, name string) error {
+	return m.q.DropMeta(ctx, name)
+}
+
 func (m *mysqlQueries) DeleteSession(ctx context.Context, idHash []byte) (int64, error) {
 	return m.q.DeleteSession(ctx, idHash)
 }

@@ -109,6 +109,9 @@ func (p sqliteProtocol) begin(ctx context.Context, s *session) (func() time.Time
 	return p.opts.Clock, beginImmediate(ctx, s.exec)
 }
 
+// announce: no other process works on the file.
+func (sqliteProtocol) announce(context.Context, *session) error { return nil }
+
 // settle: a COMMIT that fails has not taken effect.
 func (sqliteProtocol) settle(_ context.Context, _ *session, failure error) error { return failure }
 

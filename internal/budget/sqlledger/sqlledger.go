@@ -37,6 +37,8 @@ type Options struct {
 	// "request" with the reservation, "quota" with a tenant in Ref.Tenant or a
 	// pool in Ref.ID, "ledger" for keys, grants and allow lists. It runs on
 	// the writer's goroutine: it returns at once and never calls the ledger.
+	// On MySQL it also hears, within newsEvery, that another process changed
+	// something: topic budget.TopicElsewhere, without saying what.
 	OnChange func(budget.Change)
 	// Logger gets what no caller can be told; default discards.
 	Logger *slog.Logger
@@ -70,6 +72,7 @@ type Ledger struct {
 	writer    *writer
 	evidence  *writer   // the same one on SQLite
 	inserters []*writer // of new requests, where the database gains by more than one writer
+	news      *news     // of other processes; nil where there are none
 }
 
 // OpenSQLite opens the ledger kept in the file at path, creates it if it is
@@ -131,6 +134,9 @@ func randomName() string {
 // Close stops taking work, lets what was taken commit, and closes the
 // database. Calls made afterwards answer budget.ErrUnavailable.
 func (l *Ledger) Close() error {
+	if l.news != nil {
+		l.news.close()
+	}
 	for _, w := range l.inserters {
 		w.close()
 	}

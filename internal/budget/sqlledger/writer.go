@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -197,13 +198,24 @@ func (w *writer) commitOnce(ctx context.Context, batch []*operation) error {
 		w.abort(ctx)
 		return err
 	}
-	// 4. All of it at once.
+	// 4. What others want to hear of.
+	if anyChange(batch) {
+		if err := w.protocol.announce(ctx, w.session); err != nil {
+			w.abort(ctx)
+			return err
+		}
+	}
+	// 5. All of it at once.
 	if err := w.session.exec(ctx, "COMMIT"); err != nil {
 		err = w.protocol.settle(ctx, w.session, fmt.Errorf("commit: %w", err))
 		w.abort(ctx)
 		return err
 	}
 	return nil
+}
+
+func anyChange(batch []*operation) bool {
+	return slices.ContainsFunc(batch, func(op *operation) bool { return len(op.change) > 0 })
 }
 
 // work runs every operation, in a savepoint of its own unless the writer

@@ -9,6 +9,20 @@ import (
 	"context"
 )
 
+const countChange = `-- name: CountChange :exec
+INSERT INTO commit_news (writer, changes, at) VALUES (?, 1, ?) ON DUPLICATE KEY UPDATE changes = changes + 1, at = VALUES(at)
+`
+
+type CountChangeParams struct {
+	Writer string
+	Now    int64
+}
+
+func (q *Queries) CountChange(ctx context.Context, arg CountChangeParams) error {
+	_, err := q.db.ExecContext(ctx, countChange, arg.Writer, arg.Now)
+	return err
+}
+
 const databaseNow = `-- name: DatabaseNow :one
 SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)
 `
@@ -33,12 +47,36 @@ func (q *Queries) DropMark(ctx context.Context, writer string) (int64, error) {
 	return result.RowsAffected()
 }
 
+const dropNews = `-- name: DropNews :execrows
+DELETE FROM commit_news WHERE writer = ?
+`
+
+func (q *Queries) DropNews(ctx context.Context, writer string) (int64, error) {
+	result, err := q.db.ExecContext(ctx, dropNews, writer)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const dropOldMarks = `-- name: DropOldMarks :execrows
 DELETE FROM commit_mark WHERE at < ?
 `
 
 func (q *Queries) DropOldMarks(ctx context.Context, at int64) (int64, error) {
 	result, err := q.db.ExecContext(ctx, dropOldMarks, at)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const dropOldNews = `-- name: DropOldNews :execrows
+DELETE FROM commit_news WHERE at < ?
+`
+
+func (q *Queries) DropOldNews(ctx context.Context, at int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, dropOldNews, at)
 	if err != nil {
 		return 0, err
 	}
@@ -95,6 +133,38 @@ func (q *Queries) ReadMark(ctx context.Context, writer string) (int64, error) {
 	var number int64
 	err := row.Scan(&number)
 	return number, err
+}
+
+const readNews = `-- name: ReadNews :many
+SELECT writer, changes FROM commit_news
+`
+
+type ReadNewsRow struct {
+	Writer  string
+	Changes int64
+}
+
+func (q *Queries) ReadNews(ctx context.Context) ([]ReadNewsRow, error) {
+	rows, err := q.db.QueryContext(ctx, readNews)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadNewsRow
+	for rows.Next() {
+		var i ReadNewsRow
+		if err := rows.Scan(&i.Writer, &i.Changes); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const setMark = `-- name: SetMark :execrows

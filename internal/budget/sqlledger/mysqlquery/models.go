@@ -46,6 +46,12 @@ type CommitMark struct {
 	At     int64
 }
 
+type CommitNews struct {
+	Writer  string
+	Changes int64
+	At      int64
+}
+
 type FirstChunk struct {
 	Tenant            string
 	ID                string

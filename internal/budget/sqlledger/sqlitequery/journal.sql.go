@@ -72,6 +72,15 @@ func (q *Queries) AppendJournal(ctx context.Context, arg AppendJournalParams) er
 	return err
 }
 
+const dropMeta = `-- name: DropMeta :exec
+DELETE FROM meta WHERE name = ?
+`
+
+func (q *Queries) DropMeta(ctx context.Context, name string) error {
+	_, err := q.db.ExecContext(ctx, dropMeta, name)
+	return err
+}
+
 const getMeta = `-- name: GetMeta :one
 SELECT value FROM meta WHERE name = ?
 `

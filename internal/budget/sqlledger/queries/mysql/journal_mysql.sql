@@ -17,6 +17,18 @@ INSERT INTO commit_mark (writer, number, at) VALUES (?, ?, ?);
 -- name: SetMark :execrows
 UPDATE commit_mark SET number = sqlc.arg(number), at = sqlc.arg(now) WHERE writer = sqlc.arg(writer);
 
+-- name: CountChange :exec
+INSERT INTO commit_news (writer, changes, at) VALUES (sqlc.arg(writer), 1, sqlc.arg(now)) ON DUPLICATE KEY UPDATE changes = changes + 1, at = VALUES(at);
+
+-- name: ReadNews :many
+SELECT writer, changes FROM commit_news;
+
+-- name: DropNews :execrows
+DELETE FROM commit_news WHERE writer = ?;
+
+-- name: DropOldNews :execrows
+DELETE FROM commit_news WHERE at < ?;
+
 -- name: ReadMark :one
 -- Waits for the writer's own transaction to end, if it still runs.
 SELECT number FROM commit_mark WHERE writer = ? FOR UPDATE;

@@ -9,3 +9,6 @@ SELECT seq, tenant, id, pool, op, revision, slots, at FROM journal ORDER BY seq;
 
 -- name: GetMeta :one
 SELECT value FROM meta WHERE name = ?;
+
+-- name: DropMeta :exec
+DELETE FROM meta WHERE name = ?;
