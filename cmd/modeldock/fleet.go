@@ -81,7 +81,7 @@ func holds(card openapi.Card) string {
 	others, mib := 0, int64(0)
 	for _, a := range card.Allocations {
 		if a.Tenant == "" {
-			others, mib = others+1, mib+int64(a.Mib)
+			others, mib = others+1, mib+a.Mib
 			continue
 		}
 		parts = append(parts, fmt.Sprintf("%s/%s: %d", a.Tenant, a.RequestId, a.Mib))

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +13,7 @@ import (
 
 func (c *cli) upCommand() *cobra.Command {
 	o := app.DefaultUpOptions()
+	var dsnFile string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run the whole platform on this machine",
@@ -23,6 +27,9 @@ func (c *cli) upCommand() *cobra.Command {
 				return failed(err)
 			}
 			o.Executable, o.Version = exe, version
+			if o.MySQLDSN, err = mysqlDSN(dsnFile); err != nil {
+				return &exitError{exitUsage, err}
+			}
 			if err := o.Validate(); err != nil {
 				return &exitError{exitUsage, err}
 			}
@@ -32,7 +39,9 @@ func (c *cli) upCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.Listen, "listen", o.Listen, "address of the one listener")
 	f.StringVar(&o.DataDir, "data-dir", o.DataDir, "where ledger, objects, logs and keys are kept")
-	f.StringVar(&o.Store, "store", o.Store, "ledger: sqlite, or json:FILE")
+	f.StringVar(&o.Store, "store", o.Store, "ledger: sqlite, json:FILE, or mysql (MySQL or MariaDB, named by "+app.DSNVariable+" or --mysql-dsn-file)")
+	f.StringVar(&dsnFile, "mysql-dsn-file", "", "file with user:password@tcp(host:port)/database")
+	f.BoolVar(&o.MoveHere, "move-here", o.MoveHere, "with --store mysql: run the database's models from this data directory, although they ran with another one")
 	f.StringVar(&o.Cards, "cards", o.Cards, "simulate these cards, for example 2x24576 or 24576,16384 (default: NVIDIA cards if there are any, else 2x24576)")
 	f.BoolVar(&o.Manual, "manual", o.Manual, "let the loops stand still; `modeldock step` runs them one round at a time")
 	f.BoolVar(&o.NoDemo, "no-demo", o.NoDemo, "start without tenants: pool \"default\" and the admin's key alone")
@@ -40,6 +49,19 @@ func (c *cli) upCommand() *cobra.Command {
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at release and shutdown")
 	return cmd
+}
+
+// mysqlDSN reads a secret that is never a flag: from the file, else from the
+// environment.
+func mysqlDSN(file string) (string, error) {
+	if file == "" {
+		return os.Getenv(app.DSNVariable), nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read --mysql-dsn-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // remember saves a context for the started platform, so that the next

@@ -27,6 +27,11 @@ type Event struct {
 // topics are the kinds of events.
 var topics = []string{"request", "model", "node", "quota", "ledger"}
 
+// topicReset is no topic that a client can choose: every stream gets it.
+const topicReset = "reset"
+
+const resetEvent = "event: reset\ndata: {}\n\n"
+
 const (
 	keepAlive       = 15 * time.Second
 	subscriberQueue = 256
@@ -63,6 +68,9 @@ func (h *Hub) Publish(e Event) {
 		}
 	}
 }
+
+// Reset tells every stream to read everything again.
+func (h *Hub) Reset() { h.Publish(Event{Topic: topicReset}) }
 
 // Close ends every stream, so that a server can shut down.
 func (h *Hub) Close() { h.once.Do(func() { close(h.closed) }) }
@@ -122,7 +130,7 @@ func (s *Server) stream(c *gin.Context, ch chan Event, wanted []string) {
 		c.Writer.Flush()
 		return err == nil
 	}
-	alive := send("event: reset\ndata: {}\n\n")
+	alive := send(resetEvent)
 	p := who(c)
 	for alive {
 		select {
@@ -130,7 +138,9 @@ func (s *Server) stream(c *gin.Context, ch chan Event, wanted []string) {
 			if !open {
 				return
 			}
-			if slices.Contains(wanted, e.Topic) && visible(p, e) {
+			if e.Topic == topicReset {
+				alive = send(resetEvent)
+			} else if slices.Contains(wanted, e.Topic) && visible(p, e) {
 				data, _ := json.Marshal(e) // strings and integers only
 				alive = send("event: %s\ndata: %s\n\n", e.Topic, data)
 			}

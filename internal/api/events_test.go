@@ -91,6 +91,16 @@ func TestEventsByTopic(t *testing.T) {
 	}
 }
 
+// What another process changed makes every stream start anew, whatever it
+// asked for and whoever reads it.
+func TestChangesElsewhereResetEveryStream(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	f := b.open(b.a, "?topics=node")
+	b.hub.Reset()
+	f.sees("event: reset", "data: {}")
+}
+
 // A subscriber that does not keep up is ended, and starts anew with a reset;
 // nobody else is held back.
 func TestSlowSubscriberIsEnded(t *testing.T) {

@@ -12,11 +12,11 @@ import (
 )
 
 // fleet shows the local target's cards to the API.
-type fleet struct{ p *platform }
+type fleet struct{ machine *local.Target }
 
 // Nodes returns this machine with every allocation named.
 func (f fleet) Nodes(context.Context) ([]openapi.Node, error) {
-	nodes, err := f.p.target.Nodes()
+	nodes, err := f.machine.Nodes()
 	if err != nil {
 		return nil, err
 	}

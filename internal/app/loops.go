@@ -15,30 +15,45 @@ const (
 	maxTraces   = 500_000
 )
 
-// startLoops runs everything that acts by itself. Under --manual the four
-// account loops stand still until they are stepped.
-func (p *platform) startLoops(ctx context.Context) {
-	run := func(f func()) {
-		p.loops.Add(1)
-		go func() {
-			defer p.loops.Done()
-			f()
-		}()
+// parts are the accounts' loops that a process runs.
+type parts struct {
+	admit   bool // expire, admit, verify
+	deliver bool // relay, settle
+}
+
+// run starts a loop that ends with its context.
+func (c *control) run(f func()) { c.loops.Go(f) }
+
+// startAccounts runs the loops of the accounts. Every process that acts on
+// what the target shows also reconciles: its own doubt stops it.
+func (c *control) startAccounts(ctx context.Context, p parts) {
+	if p.admit {
+		admit := c.moved.listen()
+		c.run(func() { c.admission(ctx, admit) })
+		c.run(func() { c.every(ctx, "verify", verifyEvery, c.verify) })
+		c.run(func() { c.every(ctx, "prune", pruneEvery, c.prune) })
 	}
-	snapshots := p.moved.listen()
-	seen := p.observed.listen()
-	run(func() { p.directory.run(ctx, merge(ctx, snapshots, seen)) })
-	run(func() { p.every(ctx, "verify", verifyEvery, p.verify) })
-	run(func() { p.every(ctx, "prune", pruneEvery, p.prune) })
-	if p.opts.Manual {
+	if p.deliver {
+		relay, settle, seen := c.moved.listen(), c.moved.listen(), c.observed.listen()
+		c.run(func() { c.relay.Run(ctx, relay) })
+		c.run(func() { c.settler.Run(ctx, merge(ctx, settle, seen)) })
+	}
+	if p.admit || p.deliver {
+		c.run(func() { c.reconcile.Run(ctx, nil) })
+	}
+}
+
+// startLoops runs everything that acts by itself. Under --manual the accounts
+// stand still until they are stepped.
+func (p *platform) startLoops(ctx context.Context) {
+	snapshots, seen := p.moved.listen(), p.observed.listen()
+	p.run(func() { p.directory.run(ctx, merge(ctx, snapshots, seen)) })
+	if !p.opts.Manual {
+		p.startAccounts(ctx, parts{admit: true, deliver: true})
 		return
 	}
-	admit, relay, settle := p.moved.listen(), p.moved.listen(), p.moved.listen()
-	settleToo := p.observed.listen()
-	run(func() { p.admission(ctx, admit) })
-	run(func() { p.relay.Run(ctx, relay) })
-	run(func() { p.settler.Run(ctx, merge(ctx, settle, settleToo)) })
-	run(func() { p.reconcile.Run(ctx, nil) })
+	p.run(func() { p.every(ctx, "verify", verifyEvery, p.verify) })
+	p.run(func() { p.every(ctx, "prune", pruneEvery, p.prune) })
 }
 
 // merge joins two wake channels into one.
@@ -63,15 +78,15 @@ func merge(ctx context.Context, a, b <-chan struct{}) <-chan struct{} {
 
 // admission expires and admits at every wake and at least each second, which
 // also covers caps changed directly in the database.
-func (p *platform) admission(ctx context.Context, wake <-chan struct{}) {
+func (c *control) admission(ctx context.Context, wake <-chan struct{}) {
 	tick := time.NewTicker(admitPoll)
 	defer tick.Stop()
 	for {
-		err := p.admit(ctx)
-		p.health.report(ctx, "ledger", err)
-		p.health.report(ctx, "delivery", p.doubted())
+		err := c.admit(ctx)
+		c.health.report(ctx, "ledger", err)
+		c.health.report(ctx, "delivery", c.doubted())
 		if err != nil && ctx.Err() == nil {
-			p.log.Error("admission round failed; it is tried again within a second", "error", err)
+			c.log.Error("admission round failed; it is tried again within a second", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -82,12 +97,12 @@ func (p *platform) admission(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-func (p *platform) every(ctx context.Context, name string, d time.Duration, f func(context.Context) error) {
+func (c *control) every(ctx context.Context, name string, d time.Duration, f func(context.Context) error) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
 	for {
 		if err := f(ctx); err != nil && ctx.Err() == nil {
-			p.log.Error("background round failed", "round", name, "error", err)
+			c.log.Error("background round failed", "round", name, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -98,32 +113,32 @@ func (p *platform) every(ctx context.Context, name string, d time.Duration, f fu
 }
 
 // verify recomputes the invariants; anything it finds is an alarm.
-func (p *platform) verify(ctx context.Context) error {
-	rep, err := p.ledger.Verify(ctx)
+func (c *control) verify(ctx context.Context) error {
+	rep, err := c.ledger.Verify(ctx)
 	if err != nil {
 		return err
 	}
-	p.health.drift.Set(float64(len(rep.Violations)))
+	c.health.drift.Set(float64(len(rep.Violations)))
 	if rep.Clean() {
-		p.health.report(ctx, "verify", nil)
+		c.health.report(ctx, "verify", nil)
 		return nil
 	}
 	for _, v := range rep.Violations {
-		p.log.Error("ledger invariant broken", "invariant", v.Invariant, "subject", v.Subject, "message", v.Message)
+		c.log.Error("ledger invariant broken", "invariant", v.Invariant, "subject", v.Subject, "message", v.Message)
 	}
-	p.health.report(ctx, "verify", errors.New(rep.Violations[0].Subject+": "+rep.Violations[0].Message))
+	c.health.report(ctx, "verify", errors.New(rep.Violations[0].Subject+": "+rep.Violations[0].Message))
 	return nil
 }
 
-func (p *platform) prune(ctx context.Context) error { return p.ledger.Prune(ctx, traceAge, maxTraces) }
+func (c *control) prune(ctx context.Context) error { return c.ledger.Prune(ctx, traceAge, maxTraces) }
 
 // admit takes all that fits, a bounded set per commit.
-func (p *platform) admit(ctx context.Context) error {
-	if _, err := p.ledger.Expire(ctx); err != nil {
+func (c *control) admit(ctx context.Context) error {
+	if _, err := c.ledger.Expire(ctx); err != nil {
 		return err
 	}
-	for p.doubt.Why() == "" {
-		taken, err := p.ledger.Admit(ctx, admitSet)
+	for c.doubt.Why() == "" {
+		taken, err := c.ledger.Admit(ctx, admitSet)
 		if err != nil || len(taken) < admitSet {
 			return err
 		}
@@ -132,8 +147,8 @@ func (p *platform) admit(ctx context.Context) error {
 }
 
 // doubted is why admission and release stand still, if they do.
-func (p *platform) doubted() error {
-	if why := p.doubt.Why(); why != "" {
+func (c *control) doubted() error {
+	if why := c.doubt.Why(); why != "" {
 		return errors.New(why)
 	}
 	return nil

@@ -25,14 +25,14 @@ const (
 
 // registerMetrics exports what the process itself, its verification and its
 // ledger have to show; gateway and recorder register their own.
-func (p *platform) registerMetrics() error {
-	for _, c := range []prometheus.Collector{
+func (c *control) registerMetrics() error {
+	for _, m := range []prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		p.health.drift,
-		newLedgerCollector(p.ledger, p.log),
+		c.health.drift,
+		newLedgerCollector(c.ledger, c.log),
 	} {
-		if err := p.registry.Register(c); err != nil {
+		if err := c.registry.Register(m); err != nil {
 			return fmt.Errorf("register the metrics: %w", err)
 		}
 	}

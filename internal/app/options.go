@@ -18,7 +18,9 @@ import (
 type UpOptions struct {
 	Listen    string
 	DataDir   string
-	Store     string // "sqlite" or "json:FILE"
+	Store     string // "sqlite", "json:FILE" or "mysql"
+	MySQLDSN  string // with Store "mysql"; see sqlledger.OpenMySQL. A secret
+	MoveHere  bool   // with Store "mysql": the ledger's models ran elsewhere until now
 	Cards     string // simulated cards, for example "2x24576"; empty: see device
 	Manual    bool   // the loops stand still; `modeldock step` runs them
 	NoDemo    bool
@@ -44,24 +46,13 @@ func DefaultUpOptions() UpOptions {
 const (
 	storeSQLite = "sqlite"
 	storeJSON   = "json:"
+	storeMySQL  = "mysql"
 )
 
 // Validate returns every error at once, each saying what to write instead.
 func (o UpOptions) Validate() error {
-	var errs []error
-	host, port, err := net.SplitHostPort(o.Listen)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	switch {
-	case err != nil:
-		errs = append(errs, fmt.Errorf("--listen must be HOST:PORT, for example 127.0.0.1:8080; got %q", o.Listen))
-	case !loopback(host) && !o.Insecure:
-		errs = append(errs, fmt.Errorf("--listen %s is not a loopback address and there is no TLS: keys and prompts would travel in the clear; add --insecure if that is meant", o.Listen))
-	}
-	if o.Store != storeSQLite && (!strings.HasPrefix(o.Store, storeJSON) || o.Store == storeJSON) {
-		errs = append(errs, fmt.Errorf("--store must be sqlite or json:FILE; got %q", o.Store))
-	}
+	errs := []error{validateListen(o.Listen, o.Insecure)}
+	errs = append(errs, o.validateStore())
 	if o.Cards != "" {
 		if _, err := device.ParseCards("", o.Cards); err != nil {
 			errs = append(errs, fmt.Errorf("--%w", err))
@@ -76,9 +67,40 @@ func (o UpOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
+func validateListen(listen string, insecure bool) error {
+	host, port, err := net.SplitHostPort(listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("--listen must be HOST:PORT, for example 127.0.0.1:8080; got %q", listen)
+	case !loopback(host) && !insecure:
+		return fmt.Errorf("--listen %s is not a loopback address and there is no TLS: keys and prompts would travel in the clear; add --insecure if that is meant", listen)
+	}
+	return nil
+}
+
+func (o UpOptions) validateStore() error {
+	switch {
+	case o.Store == storeMySQL && o.MySQLDSN == "":
+		return errNoDSN
+	case o.Store == storeMySQL, o.Store == storeSQLite, strings.HasPrefix(o.Store, storeJSON) && o.Store != storeJSON:
+		return nil
+	}
+	return fmt.Errorf("--store must be sqlite, json:FILE or mysql; got %q", o.Store)
+}
+
+// DSNVariable names the environment variable with the database's DSN.
+const DSNVariable = "MODELDOCK_MYSQL_DSN"
+
+var errNoDSN = errors.New("the MySQL or MariaDB database is not named: put user:password@tcp(host:port)/database into " + DSNVariable + ", or into a file named by --mysql-dsn-file")
+
 // onLoopback reports whether only this machine can reach the listener.
-func (o UpOptions) onLoopback() bool {
-	host, _, err := net.SplitHostPort(o.Listen)
+func (o UpOptions) onLoopback() bool { return onLoopback(o.Listen) }
+
+func onLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
 	return err == nil && loopback(host)
 }
 

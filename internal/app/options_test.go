@@ -55,6 +55,33 @@ func TestStores(t *testing.T) {
 	}
 }
 
+func TestDatabaseIsNamedByASecret(t *testing.T) {
+	t.Parallel()
+	up, controller := DefaultUpOptions(), DefaultControllerOptions()
+	up.Store = "mysql"
+	for name, validate := range map[string]func() error{"up": up.Validate, "controller": controller.Validate} {
+		if err := validate(); err == nil || !strings.Contains(err.Error(), DSNVariable) || !strings.Contains(err.Error(), "--mysql-dsn-file") {
+			t.Errorf("%s without a database: %v", name, err)
+		}
+	}
+	up.MySQLDSN, controller.MySQLDSN = "root@tcp(127.0.0.1:1)/ledger", "root@tcp(127.0.0.1:1)/ledger"
+	if err := errors.Join(up.Validate(), controller.Validate()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestControllerTellsEveryErrorAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, parts := range [][]string{nil, {"api", "gateway"}} {
+		err := ControllerOptions{Listen: "0.0.0.0:1", Parts: parts, StopGrace: -1}.Validate()
+		for _, says := range []string{"--listen", DSNVariable, "--machine", "--parts", "--stop-grace"} {
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("parts %v: nothing is said of %s: %v", parts, says, err)
+			}
+		}
+	}
+}
+
 // The end is as hard as a power cut's: nothing runs after the armed point.
 func TestCrashPointKills(t *testing.T) {
 	t.Parallel()

@@ -28,9 +28,14 @@ import (
 func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writer, started func(Running)) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
-	if err := p.target.Start(work); err != nil {
+	if err := p.machine.Start(work); err != nil {
 		return errors.Join(fmt.Errorf("start the local target: %w", err), p.ledger.Close())
 	}
+	stopSharing, err := p.share(ctx)
+	if err != nil {
+		return errors.Join(err, p.machine.Close(ctx), p.ledger.Close())
+	}
+	defer stopSharing()
 	p.startLoops(work)
 	server := gateway.NewServer(p.handler())
 	server.ErrorLog = log.New(logWriter{p.log}, "", 0)
@@ -40,7 +45,6 @@ func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writ
 	running := Running{URL: "http://" + reachable(listener.Addr()), KeysFile: p.dir.file(keysFile), Demo: !p.opts.NoDemo}
 	p.banner(out, running)
 	started(running)
-	var err error
 	select {
 	case <-ctx.Done():
 		p.log.Info("stopping: no new requests; running streams may finish", "grace", p.opts.StopGrace)
@@ -63,7 +67,7 @@ func (p *platform) shutdown(server *http.Server, stopWork func()) error {
 	p.gateway.Close()
 	last, cancelLast := context.WithTimeout(context.Background(), p.opts.StopGrace)
 	defer cancelLast()
-	err := errors.Join(p.recorder.FlushAndClose(last), p.target.Close(last), p.ledger.Close())
+	err := errors.Join(p.recorder.FlushAndClose(last), p.machine.Close(last), p.ledger.Close())
 	p.log.Info("stopped")
 	return err
 }
@@ -86,17 +90,20 @@ func (p *platform) handler() http.Handler {
 	mux.HandleFunc("/readyz", p.readyz)
 	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})))
 	mux.Handle("/", p.api.Handler())
+	return onePathMap(mux, p.api.Handler(), p.gateway)
+}
+
+// onePathMap keeps the mux from answering in HTML: it would redirect an
+// unclean path. inference is nil where there is no gateway.
+func onePathMap(mux, management, inference http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/" || r.URL.Path == "/console" {
-			toConsole(w, r)
-			return
-		}
-		// The mux would answer an unclean path with a redirect in HTML.
 		switch {
-		case strings.HasPrefix(r.URL.Path, "/v1/"):
-			p.gateway.ServeHTTP(w, r)
+		case r.URL.Path == "/" || r.URL.Path == "/console":
+			toConsole(w, r)
+		case inference != nil && strings.HasPrefix(r.URL.Path, "/v1/"):
+			inference.ServeHTTP(w, r)
 		case !clean(r.URL.Path):
-			p.api.Handler().ServeHTTP(w, r)
+			management.ServeHTTP(w, r)
 		default:
 			mux.ServeHTTP(w, r)
 		}
@@ -116,12 +123,12 @@ func clean(p string) bool {
 	return p == path.Clean(p) || p == path.Clean(p)+"/"
 }
 
-func (p *platform) healthz(w http.ResponseWriter, r *http.Request) {
+func (c *control) healthz(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, r, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-func (p *platform) readyz(w http.ResponseWriter, r *http.Request) {
-	ready, reasons := p.health.verdict()
+func (c *control) readyz(w http.ResponseWriter, r *http.Request) {
+	ready, reasons := c.health.verdict()
 	status := http.StatusOK
 	if !ready {
 		status = http.StatusServiceUnavailable

@@ -22,36 +22,36 @@ func (c *crashPoint) at(point string) {
 }
 
 // stepper runs one round of a loop that stands still under --manual.
-type stepper struct{ p *platform }
+type stepper struct{ c *control }
 
 // Step runs at most count rows of what; with crashBefore the process ends at
 // that point of the round.
 func (s stepper) Step(ctx context.Context, what string, count int, crashBefore string) ([]openapi.StepDone, error) {
 	if crashBefore != "" {
-		s.p.crash.armed.Store(&crashBefore)
-		defer s.p.crash.armed.Store(nil)
+		s.c.crash.armed.Store(&crashBefore)
+		defer s.c.crash.armed.Store(nil)
 	}
 	switch what {
 	case "admit":
 		return s.admit(ctx, count)
 	case "deliver":
-		sum, err := s.p.relay.Round(ctx, count)
+		sum, err := s.c.relay.Round(ctx, count)
 		return done(sum), err
 	case "release":
-		sum, err := s.p.settler.Round(ctx, count)
+		sum, err := s.c.settler.Round(ctx, count)
 		return done(sum), err
 	default:
-		sum, err := s.p.reconcile.Round(ctx)
+		sum, err := s.c.reconcile.Round(ctx)
 		return done(sum), err
 	}
 }
 
 func (s stepper) admit(ctx context.Context, count int) ([]openapi.StepDone, error) {
-	expired, err := s.p.ledger.Expire(ctx)
+	expired, err := s.c.ledger.Expire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("expire: %w", err)
 	}
-	admitted, err := s.p.ledger.Admit(ctx, count)
+	admitted, err := s.c.ledger.Admit(ctx, count)
 	if err != nil {
 		return nil, fmt.Errorf("admit: %w", err)
 	}

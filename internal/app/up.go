@@ -5,36 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"modeldock.io/internal/api"
-	"modeldock.io/internal/api/openapi"
-	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/jsonledger"
 	"modeldock.io/internal/budget/sqlledger"
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/delivery/engine"
 	"modeldock.io/internal/delivery/local"
+	"modeldock.io/internal/delivery/remote"
 	"modeldock.io/internal/device"
-	"modeldock.io/internal/evidence"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway"
 	"modeldock.io/internal/traffic/route"
 )
-
-// relayLease is how long a row that a killed process was delivering stays out
-// of reach. The local target answers in milliseconds and everything may
-// happen twice, so it is short.
-const relayLease = 3 * time.Second
 
 // Running tells a caller of Up where the platform answers.
 type Running struct {
@@ -43,40 +30,20 @@ type Running struct {
 	Demo     bool
 }
 
-// store is what one ledger file holds: account 1 and account 3's evidence.
-type store interface {
-	budget.Ledger
-	evidence.Store
-}
-
-// platform is everything that `modeldock up` runs, in the order it is built.
+// platform is everything that `modeldock up` runs: the control plane, and the
+// machine, its gateway and their common listener.
 type platform struct {
-	opts     UpOptions
-	log      *slog.Logger
-	clock    func() time.Time
-	registry *prometheus.Registry
-	started  time.Time
+	*control
+	opts UpOptions
 
 	dir       *dataDir
 	inventory device.Inventory
-	ledger    store
-	moved     bell // the ledger changed
-	observed  bell // the target changed
-	hub       *api.Hub
-	target    *local.Target
+	machine   *local.Target
+	shared    *remote.Server // of the machine's target; nil unless other processes deliver to it
 	table     *route.Table
 	recorder  *gateway.BatchRecorder
 	gateway   *gateway.Gateway
 	directory *directory
-	relay     *delivery.Relay
-	settler   *delivery.Settler
-	reconcile *delivery.Reconciler
-	health    *health
-	crash     crashPoint
-	doubt     delivery.Doubt // many objects missing at once: admission and release stand still
-	api       *api.Server
-
-	loops sync.WaitGroup
 }
 
 // Up runs the whole platform on one machine until ctx ends, then drains.
@@ -85,12 +52,7 @@ func Up(ctx context.Context, opts UpOptions, out io.Writer, started func(Running
 	if err := opts.Validate(); err != nil {
 		return err
 	}
-	p := &platform{
-		opts: opts, clock: time.Now, registry: prometheus.NewRegistry(), hub: api.NewHub(),
-		log: slog.New(slog.NewTextHandler(out, nil)),
-	}
-	p.started = p.clock()
-	p.health = newHealth(p.clock)
+	p := &platform{control: newControl(out), opts: opts}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another --listen", opts.Listen, err)
@@ -131,12 +93,16 @@ func (p *platform) build(ctx context.Context) (err error) {
 }
 
 func (p *platform) openLedger(ctx context.Context) (store, error) {
-	if file, ok := strings.CutPrefix(p.opts.Store, storeJSON); ok {
+	file, isJSON := strings.CutPrefix(p.opts.Store, storeJSON)
+	switch {
+	case isJSON:
 		l, err := jsonledger.Open(file, jsonledger.Options{Clock: p.clock, HeadWait: p.opts.HeadWait, OnChange: p.ledgerChanged})
 		if err != nil {
 			return nil, fmt.Errorf("open the JSON ledger: %w", err)
 		}
 		return l, nil
+	case p.opts.Store == storeMySQL:
+		return p.openShared(ctx, p.opts.MySQLDSN, p.opts.HeadWait)
 	}
 	l, err := sqlledger.OpenSQLite(ctx, p.dir.file("ledger.db"), sqlledger.Options{Clock: p.clock, HeadWait: p.opts.HeadWait, OnChange: p.ledgerChanged, Logger: p.log})
 	if err != nil {
@@ -145,18 +111,13 @@ func (p *platform) openLedger(ctx context.Context) (store, error) {
 	return l, nil
 }
 
-func (p *platform) ledgerChanged(c budget.Change) {
-	p.hub.Publish(api.Event{Topic: c.Topic, Tenant: c.Ref.Tenant, ID: c.Ref.ID, Revision: c.Revision})
-	p.moved.ring()
-}
-
 func (p *platform) buildDelivery(ctx context.Context) error {
 	incarnation, _, err := p.ledger.Identity(ctx)
 	if err != nil {
 		return fmt.Errorf("read the ledger's identity: %w", err)
 	}
 	p.table = route.New(p.clock)
-	p.target, err = local.New(local.Config{
+	p.machine, err = local.New(local.Config{
 		DataDir: p.dir.path, Executable: p.opts.Executable, Node: hostname(), Ledger: incarnation,
 		Inventory: p.inventory, Clock: p.clock, Logger: p.log, StopGrace: p.opts.StopGrace,
 		OnChange:    p.statusChanged,
@@ -166,19 +127,21 @@ func (p *platform) buildDelivery(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("prepare the local target: %w", err)
 	}
-	p.relay = delivery.NewRelay(delivery.RelayConfig{
-		Outbox: p.ledger, Bindings: p.ledger, Target: p.target, Ledger: incarnation, Owner: relayOwner(),
-		Random: rand.Float64, Lease: relayLease, Logger: p.log, Crash: p.crash.at,
-	})
-	p.settler = delivery.NewSettler(delivery.SettlerConfig{Ledger: p.ledger, Target: p.target, Instance: incarnation, Doubt: &p.doubt, Logger: p.log, Crash: p.crash.at})
-	p.reconcile = delivery.NewReconciler(delivery.ReconcilerConfig{Ledger: p.ledger, Target: p.target, Instance: incarnation, Doubt: &p.doubt, Logger: p.log})
+	if shared, ok := p.ledger.(*sqlledger.Ledger); ok && p.opts.Store == storeMySQL {
+		if err := p.settleHere(ctx, shared); err != nil {
+			return err
+		}
+		p.shared = remote.NewServer(p.machine)
+	}
+	p.buildAccounts(p.machine, incarnation)
 	return nil
 }
 
 func (p *platform) statusChanged(st delivery.Status) {
-	p.hub.Publish(api.Event{Topic: "model", Tenant: st.Ref.Tenant, ID: st.Ref.ID})
-	p.hub.Publish(api.Event{Topic: "node"})
-	p.observed.ring()
+	p.targetChanged(st.Ref)
+	if p.shared != nil {
+		p.shared.Changed(st.Ref)
+	}
 }
 
 func (p *platform) endpointsChanged(eps []local.Endpoint) {
@@ -193,7 +156,7 @@ func (p *platform) endpointsChanged(eps []local.Endpoint) {
 }
 
 func (p *platform) buildTraffic(ctx context.Context) (err error) {
-	p.directory = newDirectory(p.ledger, p.target, p.clock, p.log)
+	p.directory = newDirectory(p.ledger, p.machine, p.clock, p.log)
 	if err = p.directory.refresh(ctx); err != nil {
 		return fmt.Errorf("make the gateway's first snapshot: %w", err)
 	}
@@ -212,13 +175,10 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 }
 
 func (p *platform) buildAPI() {
-	cfg := api.Config{
-		Ledger: p.ledger, Evidence: p.ledger, Target: p.target, Fleet: fleet{p}, Load: load{p},
-		ArgsOutside: engine.ArgsOutsidePreset, Recent: p.recorder.Find, CheckSource: engine.CheckSource, OnLoopback: p.opts.onLoopback(), Hub: p.hub, Clock: p.clock, Logger: p.log,
-		Diagnostics: func(ctx context.Context) []openapi.DiagnosticPart { return p.health.parts() },
-	}
+	cfg := p.apiConfig()
+	cfg.Fleet, cfg.Load, cfg.Recent, cfg.OnLoopback = fleet{p.machine}, load{p}, p.recorder.Find, p.opts.onLoopback()
 	if p.opts.Manual {
-		cfg.Stepper = stepper{p}
+		cfg.Stepper = stepper{p.control}
 	}
 	p.api = api.New(cfg)
 }
@@ -254,8 +214,6 @@ func hostname() string {
 	}
 	return name
 }
-
-func relayOwner() string { return fmt.Sprintf("%s/%d", hostname(), os.Getpid()) }
 
 // DefaultExecutable is the running binary, resolved so that a rename of a
 // link does not change which program supervises.

@@ -3,23 +3,20 @@
 package onemachine
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
@@ -44,25 +41,31 @@ var binary = sync.OnceValues(func() (string, error) {
 type Machine struct {
 	dir   string
 	flags []string
-	cmd   *exec.Cmd
-	exit  chan struct{} // closed when the process has ended
-	url   string
+	dsn   string // of a shared database; empty: the data directory has its own
+	up    *Process
 	keys  map[string]string
-	log   *logBuffer
+
+	controllers []*Process    // on the same database; see NewShared
+	turn        atomic.Uint64 // of the management APIs
 }
 
 // New starts a platform of the test's own and stops it at the end.
 func New(t testing.TB, flags ...string) *Machine {
 	t.Helper()
-	m := &Machine{dir: t.TempDir(), flags: flags, log: &logBuffer{}}
+	m := &Machine{dir: t.TempDir(), flags: flags}
+	m.launch(t)
+	return m
+}
+
+func (m *Machine) launch(t testing.TB) {
+	t.Helper()
+	args := append([]string{"up", "--listen", "127.0.0.1:0", "--data-dir", m.Data(), "--stop-grace", "10s"}, m.flags...)
+	m.up = m.process(t, args...)
 	t.Cleanup(func() {
-		m.stop(t)
-		if t.Failed() {
-			t.Logf("modeldock up said:\n%s", m.log.tail(60))
-		}
+		m.up.Stop(t)
+		m.NoProcesses(t)
 	})
 	m.Start(t)
-	return m
 }
 
 // Data is the data directory.
@@ -71,30 +74,7 @@ func (m *Machine) Data() string { return filepath.Join(m.dir, "data") }
 // Start implements scenario.Harness.
 func (m *Machine) Start(t testing.TB) {
 	t.Helper()
-	bin, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := append([]string{"up", "--listen", "127.0.0.1:0", "--data-dir", m.Data(), "--stop-grace", "10s"}, m.flags...)
-	m.cmd = exec.Command(bin, args...)
-	m.cmd.Env = append(os.Environ(), m.Environment()...)
-	out, err := m.cmd.StderrPipe()
-	if err == nil {
-		err = m.cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.exit = make(chan struct{})
-	url := make(chan string, 1)
-	go m.follow(out, url, m.cmd, m.exit)
-	select {
-	case m.url = <-url:
-	case <-m.exit:
-		t.Fatalf("modeldock up ended: %s", m.log.tail(20))
-	case <-time.After(scenario.Patience):
-		t.Fatalf("modeldock up is not ready: %s", m.log.tail(20))
-	}
+	m.up.Start(t)
 	data, err := os.ReadFile(filepath.Join(m.Data(), "keys.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -102,60 +82,26 @@ func (m *Machine) Start(t testing.TB) {
 	if err := json.Unmarshal(data, &m.keys); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func (m *Machine) follow(out io.Reader, url chan<- string, cmd *exec.Cmd, exit chan struct{}) {
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		m.log.add(lines.Text())
-		if u, ok := strings.CutPrefix(lines.Text(), "ModelDock is ready: "); ok {
-			url <- u
-		}
+	for _, c := range m.controllers {
+		c.Start(t)
 	}
-	_ = cmd.Wait()
-	close(exit)
 }
 
-// Crash implements scenario.Harness: kill -9 of this very process.
+// Crash implements scenario.Harness: kill -9 of this very process, and of the
+// controllers beside it.
 func (m *Machine) Crash(t testing.TB) {
 	t.Helper()
-	if err := m.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		t.Fatal(err)
+	for _, c := range m.controllers {
+		c.Kill(t)
 	}
-	m.AwaitExit(t, "after kill -9, which should take every model with it")
+	m.up.Kill(t)
 }
 
 // AwaitExit waits until the process has ended and everything that inherited its
 // output is gone too.
 func (m *Machine) AwaitExit(t testing.TB, when string) {
 	t.Helper()
-	select {
-	case <-m.exit:
-	case <-time.After(scenario.Patience):
-		t.Fatalf("modeldock up or a child of it still holds its output %s; processes left: %v", when, m.Processes(t, ""))
-	}
-}
-
-// stop ends the platform the polite way and fails the test if it does not
-// exit 0 or leaves a process behind.
-func (m *Machine) stop(t testing.TB) {
-	select {
-	case <-m.exit:
-	default:
-		_ = m.cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-m.exit:
-			if code := m.cmd.ProcessState.ExitCode(); code != 0 {
-				t.Errorf("modeldock up exited %d after SIGTERM", code)
-			}
-		case <-time.After(scenario.Patience):
-			t.Errorf("modeldock up does not stop; it is killed")
-			_ = m.cmd.Process.Kill()
-			m.AwaitExit(t, "after kill -9")
-		}
-	}
-	m.NoProcesses(t)
+	m.up.AwaitExit(t, when)
 }
 
 // NoProcesses waits until nothing that belongs to this machine is left.
@@ -166,11 +112,19 @@ func (m *Machine) NoProcesses(t testing.TB) {
 	}, func() any { return m.Processes(t, "") })
 }
 
-// API implements scenario.Harness.
-func (m *Machine) API() string { return m.url }
+// API implements scenario.Harness: where there are several, one after the other.
+func (m *Machine) API() string {
+	apis := []string{m.up.URL()}
+	for _, c := range m.controllers {
+		if c.serves {
+			apis = append(apis, c.URL())
+		}
+	}
+	return apis[m.turn.Add(1)%uint64(len(apis))]
+}
 
-// Gateway implements scenario.Harness: one listener serves both.
-func (m *Machine) Gateway() string { return m.url }
+// Gateway implements scenario.Harness.
+func (m *Machine) Gateway() string { return m.up.URL() }
 
 // Key implements scenario.Harness.
 func (m *Machine) Key(who string) string { return m.keys[who] }
@@ -190,8 +144,20 @@ func (m *Machine) Binary(t testing.TB) string {
 	return bin
 }
 
+// Command is a `modeldock` beside the platform, with its environment.
+func (m *Machine) Command(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(m.Binary(t), args...)
+	cmd.Env = m.environ()
+	return cmd
+}
+
+func (m *Machine) environ() []string {
+	return append(append(os.Environ(), m.Environment()...), "MODELDOCK_MYSQL_DSN="+m.dsn)
+}
+
 // PID is the process id of `modeldock up`.
-func (m *Machine) PID() int { return m.cmd.Process.Pid }
+func (m *Machine) PID() int { return m.up.cmd.Process.Pid }
 
 // Engines implements scenario.Harness: living processes of a reservation.
 func (m *Machine) Engines(t testing.TB, tenant, id string) int {
@@ -242,22 +208,4 @@ func (m *Machine) identity(t testing.TB) string {
 func zombie(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || bytes.Contains(stat, []byte(") Z "))
-}
-
-// logBuffer keeps what the process said.
-type logBuffer struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (b *logBuffer) add(line string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.lines = append(b.lines, line)
-}
-
-func (b *logBuffer) tail(n int) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Join(b.lines[max(0, len(b.lines)-n):], "\n")
 }

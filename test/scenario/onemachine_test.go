@@ -34,7 +34,11 @@ func openLedger(t *testing.T, m *onemachine.Machine) *sql.DB {
 func TestCapsChangedInSQLWakeWhoWaits(t *testing.T) {
 	t.Parallel()
 	m := onemachine.New(t)
-	db := openLedger(t, m)
+	capsChangedInSQL(t, m, openLedger(t, m))
+}
+
+func capsChangedInSQL(t *testing.T, m *onemachine.Machine, db *sql.DB) {
+	t.Helper()
 	a := scenario.As(t, m, "team-a")
 	a.Submit("one", 2, nil)
 	a.Ready("one")
@@ -152,7 +156,11 @@ func TestCreatedButNotAcknowledged(t *testing.T) {
 // credit; after the restart there is exactly one.
 func TestDiesBeforeTheCredit(t *testing.T) {
 	t.Parallel()
-	m := onemachine.New(t, "--manual")
+	diesBeforeTheCredit(t, onemachine.New(t, "--manual"))
+}
+
+func diesBeforeTheCredit(t *testing.T, m *onemachine.Machine) {
+	t.Helper()
 	a, admin := scenario.As(t, m, "team-a"), scenario.As(t, m, "admin")
 	step := func(what string) {
 		t.Helper()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -185,23 +186,25 @@ func (l *load) stop() {
 }
 
 func call(ctx context.Context, url, key, method, path, body string) int {
+	_, status := fetch(ctx, url, key, method, path, body)
+	return status
+}
+
+// fetch reads an answer whole; status 0 says that there was none.
+func fetch(ctx context.Context, url, key, method, path, body string) ([]byte, int) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url+path, strings.NewReader(body))
 	if err != nil {
-		return 0
+		return nil, 0
 	}
 	r.Header.Set("Authorization", "Bearer "+key)
 	r.Header.Set("X-Modeldock-Wait", "1")
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return 0
+		return nil, 0
 	}
 	defer func() { _ = resp.Body.Close() }()
-	buf := make([]byte, 4096)
-	for {
-		if _, err := resp.Body.Read(buf); err != nil {
-			return resp.StatusCode
-		}
-	}
+	answer, _ := io.ReadAll(resp.Body) // a stream that breaks off is no matter here
+	return answer, resp.StatusCode
 }

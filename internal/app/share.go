@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/sqlledger"
+	"modeldock.io/internal/delivery/remote"
+	"modeldock.io/internal/traffic"
+)
+
+// What the process that runs the models tells controllers beside its target.
+const (
+	pathNodes   = "/nodes"
+	pathTraffic = "/traffic"
+)
+
+// trafficView is what the management API shows of the machine's gateway.
+type trafficView struct {
+	Endpoints []traffic.Endpoint
+	InFlight  map[string]int // by endpoint UID
+	Queues    []queued
+}
+
+type queued struct {
+	Ref     budget.Ref
+	Callers int
+}
+
+// settleHere binds a shared ledger to this data directory: a second one would
+// start every model once more.
+func (p *platform) settleHere(ctx context.Context, ledger *sqlledger.Ledger) error {
+	instance, err := os.ReadFile(filepath.Join(p.dir.path, "instance"))
+	if err != nil {
+		return fmt.Errorf("identify the data directory: %w", err)
+	}
+	here := strings.TrimSpace(string(instance)) + " " + hostname() + ":" + p.dir.path
+	home, err := ledger.Home(ctx, here, p.opts.MoveHere)
+	if err != nil {
+		return err
+	}
+	// The instance decides: host and path are for people, and may change.
+	if id, where, _ := strings.Cut(home, " "); id != strings.TrimSpace(string(instance)) {
+		return fmt.Errorf("the models of this database run with data directory %s: to add a management API there, start `modeldock controller`; if nothing runs there any more, bind the database to %s with --move-here", where, p.dir.path)
+	}
+	return nil
+}
+
+// share serves the target to controllers, if the ledger is shared with them.
+func (p *platform) share(ctx context.Context) (stop func(), err error) {
+	if p.shared == nil {
+		return func() {}, nil
+	}
+	listener, err := remote.Listen(ctx, p.dir.path)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/target/", p.shared.Handler())
+	mux.HandleFunc("GET "+pathNodes, func(w http.ResponseWriter, r *http.Request) {
+		nodes, err := fleet{p.machine}.Nodes(r.Context())
+		if err != nil {
+			answerJSON(w, r, http.StatusInternalServerError, openapi.Error{Error: openapi.ErrorBody{Code: "internal", Message: err.Error()}})
+			return
+		}
+		answerJSON(w, r, http.StatusOK, nodes)
+	})
+	mux.HandleFunc("GET "+pathTraffic, func(w http.ResponseWriter, r *http.Request) { answerJSON(w, r, http.StatusOK, p.trafficView()) })
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }()
+	return func() {
+		p.shared.Close()
+		_ = server.Close()
+	}, nil
+}
+
+func (p *platform) trafficView() trafficView {
+	view := trafficView{Endpoints: p.table.Endpoints(), InFlight: map[string]int{}}
+	for _, e := range view.Endpoints {
+		view.InFlight[e.UID] = p.table.InFlight(e.UID)
+	}
+	for _, m := range p.directory.snapshot().Models {
+		ref := budget.Ref{Tenant: m.Owner, ID: m.RequestID}
+		if n := (load{p}).Queue(ref); n > 0 {
+			view.Queues = append(view.Queues, queued{ref, n})
+		}
+	}
+	return view
+}
