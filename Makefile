@@ -20,11 +20,13 @@ lint:
 
 # The generators' versions; what they make is committed and checked by hash.
 SQLC = github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1
+CONTROLLER_GEN = sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 OAPI = github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
 
 generate:
 	go run $(OAPI) -config api/oapi-codegen.yaml api/openapi.yaml
 	cd internal/budget/sqlledger && go run $(SQLC) generate
+	go run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/crds
 	cd console && npm run --silent generate
 	scripts/generated.sh write
 
