@@ -12,6 +12,7 @@ import (
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/modelspec"
 	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/feed"
 )
 
 // directory keeps the gateway's snapshot current: keys, grants, models. The
@@ -24,16 +25,14 @@ type directory struct {
 	changed func() // told after every new snapshot
 	current atomic.Pointer[traffic.Snapshot]
 
-	turn   chan struct{} // held by the caller that makes a newer one
-	tried  time.Time     // when the latest of them began, guarded by turn
-	failed error         // how it ended
+	fresh *feed.Freshness
 
 	refreshing sync.Mutex // guards version and the order of snapshots
 	version    uint64
 }
 
 func newDirectory(ledger budget.Ledger, target delivery.Target, clock func() time.Time, log *slog.Logger) *directory {
-	return &directory{ledger: ledger, target: target, clock: clock, log: log, turn: make(chan struct{}, 1)}
+	return &directory{ledger: ledger, target: target, clock: clock, log: log, fresh: feed.NewFreshness(clock)}
 }
 
 // snapshot returns the latest one; never nil.
@@ -69,43 +68,13 @@ const (
 	// pendingGrace is how long callers of a waiting model wait with it before
 	// they are told that its budget is the reason.
 	pendingGrace = 2 * time.Second
-	// refreshPause keeps callers of unknown models from costing more than 20
-	// refreshes a second.
-	refreshPause = 50 * time.Millisecond
 	// expiredKept is how long an expired key is told from an unknown one.
 	expiredKept = 24 * time.Hour
 )
 
-// refreshSince returns once the snapshot was taken at since or later. Callers
-// that ask together share one refresh, and its failure: while the ledger is
-// away they must not fail one after another.
+// refreshSince returns once the snapshot was taken at since or later.
 func (d *directory) refreshSince(ctx context.Context, since time.Time) error {
-	select {
-	case d.turn <- struct{}{}:
-		defer func() { <-d.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	last := d.snapshot().At
-	switch {
-	case !last.Before(since):
-		return nil
-	case !d.tried.Before(since) && d.failed != nil:
-		return d.failed
-	case d.tried.After(last):
-		last = d.tried
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(refreshPause - d.clock().Sub(last)):
-	}
-	began := d.clock()
-	err := d.refresh(ctx)
-	if ctx.Err() == nil { // a caller who left says nothing about the ledger
-		d.tried, d.failed = began, err
-	}
-	return err
+	return d.fresh.Since(ctx, since, func() time.Time { return d.snapshot().At }, d.refresh)
 }
 
 func (d *directory) refresh(ctx context.Context) error {

@@ -1,0 +1,77 @@
+package feed
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"modeldock.io/internal/traffic"
+)
+
+// documentFormat is advanced when an older gateway could not understand it.
+const documentFormat = 1
+
+// document is a snapshot on its way and on disk. When it was taken is no part
+// of it: one that says the same is the same.
+type document struct {
+	Format int
+	Keys   []traffic.Key
+	Models []traffic.Model
+	Grants []traffic.GrantKey
+	Owned  map[string][]string
+}
+
+// encode returns a snapshot's document and the tag that names its content.
+func encode(s *traffic.Snapshot) (body []byte, tag string, err error) {
+	d := document{Format: documentFormat, Models: slices.Clone(s.Models), Owned: make(map[string][]string, len(s.Owned))}
+	for _, id := range slices.Sorted(maps.Keys(s.Keys)) {
+		d.Keys = append(d.Keys, s.Keys[id])
+	}
+	slices.SortFunc(d.Models, func(a, b traffic.Model) int {
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.RequestID, b.RequestID))
+	})
+	d.Grants = slices.SortedFunc(maps.Keys(s.Grants), func(a, b traffic.GrantKey) int {
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Grantee, b.Grantee))
+	})
+	for tenant, names := range s.Owned {
+		d.Owned[tenant] = slices.Sorted(maps.Keys(names))
+	}
+	if body, err = json.Marshal(d); err != nil {
+		return nil, "", fmt.Errorf("encode the snapshot: %w", err)
+	}
+	sum := sha256.Sum256(body)
+	return body, `"` + hex.EncodeToString(sum[:16]) + `"`, nil
+}
+
+// decode is the other way; the caller says when the snapshot was true.
+func decode(body []byte) (*traffic.Snapshot, error) {
+	var d document
+	if err := json.Unmarshal(body, &d); err != nil {
+		return nil, fmt.Errorf("read a snapshot of %d bytes: %w", len(body), err)
+	}
+	if d.Format != documentFormat {
+		return nil, fmt.Errorf("read a snapshot: its format is %d, and this gateway knows %d: bring gateways and controllers to one version", d.Format, documentFormat)
+	}
+	s := &traffic.Snapshot{
+		Keys: make(map[string]traffic.Key, len(d.Keys)), Models: d.Models,
+		Grants: make(map[traffic.GrantKey]struct{}, len(d.Grants)), Owned: make(map[string]map[string]struct{}, len(d.Owned)),
+	}
+	for _, k := range d.Keys {
+		s.Keys[k.ID] = k
+	}
+	for _, g := range d.Grants {
+		s.Grants[g] = struct{}{}
+	}
+	for tenant, names := range d.Owned {
+		set := make(map[string]struct{}, len(names))
+		for _, n := range names {
+			set[n] = struct{}{}
+		}
+		s.Owned[tenant] = set
+	}
+	return s, nil
+}

@@ -1,0 +1,39 @@
+// Package feed carries what gateways decide by from the control plane to
+// them, and their evidence back. A gateway asks for the snapshot with one long
+// call after the other, keeps the last one on disk, and goes on with it for
+// as long as nobody answers.
+package feed
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Paths of the calls.
+const (
+	PathSnapshot   = "/gateway/snapshot"
+	PathInferences = "/gateway/inferences"
+)
+
+// headerWaited says how many milliseconds a call was kept waiting before its
+// answer was true.
+const headerWaited = "Modeldock-Waited"
+
+// MinToken is the least length of the token that both sides share.
+const MinToken = 32
+
+// CheckToken refuses a token that could be guessed.
+func CheckToken(token string) error {
+	if len(token) < MinToken {
+		return fmt.Errorf("the token of the gateways has %d characters: write at least %d random ones into its file, for example by `openssl rand -hex 32`", len(token), MinToken)
+	}
+	return nil
+}
+
+// authorized compares in constant time.
+func authorized(r *http.Request, token string) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
+}
