@@ -14,6 +14,7 @@ import (
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/modelspec"
 	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/feed"
 )
 
 // observed is a target that only observes.
@@ -153,7 +154,7 @@ func TestRefreshSinceIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n, most := l.reads.Load(), int64(time.Since(start)/refreshPause)+1; n > most {
+			if n, most := l.reads.Load(), int64(time.Since(start)/feed.RefreshPause)+1; n > most {
 				t.Errorf("%d refreshes where %d are allowed", n, most)
 			}
 		})

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// refreshPause keeps callers of unknown models from costing more than 20
+// RefreshPause keeps callers of unknown models from costing more than 20
 // refreshes a second.
-const refreshPause = 50 * time.Millisecond
+const RefreshPause = 50 * time.Millisecond
 
 // Freshness lets callers who ask together share one refresh, and its failure:
 // while the source is away they must not fail one after another.
@@ -44,7 +44,7 @@ func (f *Freshness) Since(ctx context.Context, since time.Time, at func() time.T
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(refreshPause - f.clock().Sub(last)):
+	case <-time.After(RefreshPause - f.clock().Sub(last)):
 	}
 	began := f.clock()
 	err := refresh(ctx)
