@@ -78,6 +78,13 @@ func (mysqlDialect) beginSnapshot(ctx context.Context, s *session) error {
 	return s.exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
 }
 
+// numberJournalAbove sets the table's next number. It ends a transaction, so
+// it has a connection of its own.
+func (mysqlDialect) numberJournalAbove(ctx context.Context, db *sql.DB, seq int64) error {
+	_, err := db.ExecContext(ctx, fmt.Sprintf("ALTER TABLE journal AUTO_INCREMENT = %d", seq+1))
+	return err
+}
+
 func (mysqlDialect) isConstraint(err error) bool {
 	return errors.Is(err, errNoParent) || errors.Is(err, errTaken) || slices.Contains(refusals[:], errorNumber(err))
 }
