@@ -30,6 +30,7 @@ func (p *platform) startLoops(ctx context.Context) {
 	run(func() { p.directory.run(ctx, merge(ctx, snapshots, seen)) })
 	run(func() { p.every(ctx, "verify", verifyEvery, p.verify) })
 	run(func() { p.every(ctx, "prune", pruneEvery, p.prune) })
+	run(func() { p.every(ctx, "compare an older ledger", olderEvery, p.compareAgain) })
 	if p.opts.Manual {
 		return
 	}
@@ -119,6 +120,11 @@ func (p *platform) prune(ctx context.Context) error { return p.ledger.Prune(ctx,
 
 // admit takes all that fits, a bounded set per commit.
 func (p *platform) admit(ctx context.Context) error {
+	done, ok := p.doubt.Begin()
+	if !ok {
+		return nil // why is told by the health of "restore"
+	}
+	defer done()
 	if _, err := p.ledger.Expire(ctx); err != nil {
 		return err
 	}
@@ -133,7 +139,7 @@ func (p *platform) admit(ctx context.Context) error {
 
 // doubted is why admission and release stand still, if they do.
 func (p *platform) doubted() error {
-	if why := p.doubt.Why(); why != "" {
+	if why := p.doubt.Why(); why != "" && p.doubt.Halted() == "" {
 		return errors.New(why)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
 )
 
@@ -30,6 +31,9 @@ func (s stepper) Step(ctx context.Context, what string, count int, crashBefore s
 	if crashBefore != "" {
 		s.p.crash.armed.Store(&crashBefore)
 		defer s.p.crash.armed.Store(nil)
+	}
+	if err := s.p.stillStanding(); err != nil {
+		return nil, api.Conflict(err.Error())
 	}
 	switch what {
 	case "admit":

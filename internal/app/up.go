@@ -73,7 +73,9 @@ type platform struct {
 	reconcile *delivery.Reconciler
 	health    *health
 	crash     crashPoint
-	doubt     delivery.Doubt // many objects missing at once: admission and release stand still
+	doubt     delivery.Doubt // many objects missing at once, or an older ledger: admission and release stand still
+	stamps    *stamps
+	age       age // whether the ledger is an older copy
 	api       *api.Server
 
 	loops sync.WaitGroup
@@ -120,6 +122,10 @@ func (p *platform) build(ctx context.Context) (err error) {
 	if err = p.buildDelivery(ctx); err != nil {
 		return errors.Join(err, p.ledger.Close())
 	}
+	// Before anything runs: what an older ledger differs in is not acted upon.
+	if err = p.checkAge(ctx); err != nil {
+		return errors.Join(err, p.ledger.Close())
+	}
 	if err = p.buildTraffic(ctx); err != nil {
 		return errors.Join(err, p.ledger.Close())
 	}
@@ -155,6 +161,10 @@ func (p *platform) buildDelivery(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the ledger's identity: %w", err)
 	}
+	if p.stamps, err = openStamps(p.dir); err != nil {
+		return err
+	}
+	p.tellOthers(incarnation)
 	p.table = route.New(p.clock)
 	p.target, err = local.New(local.Config{
 		DataDir: p.dir.path, Executable: p.opts.Executable, Node: hostname(), Ledger: incarnation,
@@ -168,10 +178,10 @@ func (p *platform) buildDelivery(ctx context.Context) error {
 	}
 	p.relay = delivery.NewRelay(delivery.RelayConfig{
 		Outbox: p.ledger, Bindings: p.ledger, Target: p.target, Ledger: incarnation, Owner: relayOwner(),
-		Random: rand.Float64, Lease: relayLease, Logger: p.log, Crash: p.crash.at,
+		Random: rand.Float64, Lease: relayLease, Doubt: &p.doubt, Stamp: p.stampNow, Logger: p.log, Crash: p.crash.at,
 	})
-	p.settler = delivery.NewSettler(delivery.SettlerConfig{Ledger: p.ledger, Target: p.target, Instance: incarnation, Doubt: &p.doubt, Logger: p.log, Crash: p.crash.at})
-	p.reconcile = delivery.NewReconciler(delivery.ReconcilerConfig{Ledger: p.ledger, Target: p.target, Instance: incarnation, Doubt: &p.doubt, Logger: p.log})
+	p.settler = delivery.NewSettler(delivery.SettlerConfig{Ledger: p.ledger, Target: p.target, Instance: incarnation, Doubt: &p.doubt, Stamp: p.stampNow, Logger: p.log, Crash: p.crash.at})
+	p.reconcile = delivery.NewReconciler(delivery.ReconcilerConfig{Ledger: p.ledger, Target: p.target, Instance: incarnation, Doubt: &p.doubt, Stamp: p.stampNow, Logger: p.log})
 	return nil
 }
 
@@ -213,7 +223,7 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 
 func (p *platform) buildAPI() {
 	cfg := api.Config{
-		Ledger: p.ledger, Evidence: p.ledger, Target: p.target, Fleet: fleet{p}, Load: load{p},
+		Ledger: p.ledger, Evidence: p.ledger, Target: p.target, Fleet: fleet{p}, Load: load{p}, Restorer: restorer{p}, SpoolDir: p.dir.path,
 		ArgsOutside: engine.ArgsOutsidePreset, Recent: p.recorder.Find, CheckSource: engine.CheckSource, OnLoopback: p.opts.onLoopback(), Hub: p.hub, Clock: p.clock, Logger: p.log,
 		Diagnostics: func(ctx context.Context) []openapi.DiagnosticPart { return p.health.parts() },
 	}
