@@ -123,10 +123,11 @@ func (p *platform) olderWhy() string {
 
 // compareAgain looks whether a ledger that stands still may go on.
 func (p *platform) compareAgain(ctx context.Context) error {
-	if p.doubt.Halted() == "" {
-		return nil
+	if p.doubt.Halted() == "" || !p.age.TryLock() {
+		return nil // or somebody decides right now
 	}
-	return p.checkAge(ctx)
+	defer p.age.Unlock()
+	return p.checkAgeLocked(ctx)
 }
 
 // tellOthers says whose stamps lie in the data directory beside the ledger's own.

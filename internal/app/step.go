@@ -51,6 +51,11 @@ func (s stepper) Step(ctx context.Context, what string, count int, crashBefore s
 }
 
 func (s stepper) admit(ctx context.Context, count int) ([]openapi.StepDone, error) {
+	end, ok := s.p.doubt.Begin()
+	if !ok {
+		return nil, api.Conflict(s.p.doubt.Halted())
+	}
+	defer end()
 	expired, err := s.p.ledger.Expire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("expire: %w", err)

@@ -261,3 +261,9 @@ func (b *logBuffer) tail(n int) string {
 	defer b.mu.Unlock()
 	return strings.Join(b.lines[max(0, len(b.lines)-n):], "\n")
 }
+
+// Stop ends the platform the polite way; Start brings it back.
+func (m *Machine) Stop(t testing.TB) {
+	t.Helper()
+	m.stop(t)
+}
