@@ -87,10 +87,7 @@ type Server struct {
 // New builds the server; Handler serves it.
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1)}
-	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock}
-	if cfg.Restorer != nil {
-		s.collector.Halted = cfg.Restorer.Older
-	}
+	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock, Halted: s.standstill}
 	s.engine = s.routes()
 	return s
 }

@@ -31,8 +31,11 @@ type Restorer interface {
 	// AcceptOlder takes a ledger that is older than what was delivered for the
 	// truth, and returns when everything that it does not know has ended.
 	AcceptOlder(ctx context.Context, who, why string) (Accepted, error)
-	// Older is why the ledger stands still, or empty.
-	Older() string
+	// Standstill is why nothing is admitted, delivered or credited, or empty.
+	// It names nobody's requests: everybody may read it.
+	Standstill() string
+	// Differences names what an older ledger and the world differ in, for an admin.
+	Differences() string
 }
 
 // Accepted is what was done to make the world agree with an older ledger.
@@ -109,9 +112,29 @@ func (s handlers) ImportLedger(c *gin.Context) {
 	answer := openapi.LedgerImported{
 		Incarnation: &incarnation, JournalSeq: seq, KeptKey: &caller, Tenants: &contents.Tenants, Pools: &contents.Pools,
 		Reservations: &contents.Reservations, JournalEntries: &contents.Entries, Keys: &contents.Keys,
-		Older: some(s.Restorer.Older()), Dropped: []openapi.LedgerDifference{}, Restored: []openapi.LedgerDifference{},
+		Older: some(s.older()), Dropped: []openapi.LedgerDifference{}, Restored: []openapi.LedgerDifference{},
 	}
 	c.JSON(http.StatusOK, answer)
+}
+
+// standstill is for everybody.
+func (s *Server) standstill() string {
+	if s.Restorer == nil {
+		return ""
+	}
+	return s.Restorer.Standstill()
+}
+
+// older is why the ledger stands still, with names, or empty.
+func (s *Server) older() string {
+	why := s.standstill()
+	if why == "" {
+		return ""
+	}
+	if details := s.Restorer.Differences(); details != "" {
+		why += ". They are: " + details
+	}
+	return why
 }
 
 func (s handlers) acceptOlder(c *gin.Context, doc io.ReadSeeker) {

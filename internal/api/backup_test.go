@@ -19,12 +19,14 @@ import (
 )
 
 type fakeRestorer struct {
-	older  func() string
-	accept func(who, why string) (Accepted, error)
-	take   func(ctx context.Context, doc io.ReadSeeker, keep string) (backup.Contents, error)
+	standstill func() string
+	accept     func(who, why string) (Accepted, error)
+	take       func(ctx context.Context, doc io.ReadSeeker, keep string) (backup.Contents, error)
 }
 
-func (f *fakeRestorer) Older() string { return f.older() }
+func (f *fakeRestorer) Standstill() string { return f.standstill() }
+
+func (f *fakeRestorer) Differences() string { return "object x of team-b" }
 
 func (f *fakeRestorer) AcceptOlder(_ context.Context, who, why string) (Accepted, error) {
 	return f.accept(who, why)
@@ -64,7 +66,7 @@ func TestExportedAndImported(t *testing.T) {
 		t.Fatalf("an export of %d bytes, disposition %q", len(doc.body), doc.header.Get("Content-Disposition"))
 	}
 	to := setup(t, func(c *Config) {
-		c.Restorer = &fakeRestorer{older: func() string { return "" }, take: into(c.Ledger.(*sqlledger.Ledger))}
+		c.Restorer = &fakeRestorer{standstill: func() string { return "" }, take: into(c.Ledger.(*sqlledger.Ledger))}
 	})
 	done := read[openapi.LedgerImported](to.ask(to.admin, "POST", "/ledger/import", string(doc.body)), http.StatusOK)
 	was, seq, err := from.ledger.Identity(t.Context())
@@ -83,7 +85,7 @@ func TestExportedAndImported(t *testing.T) {
 func TestSpoiledImports(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) {
-		c.Restorer = &fakeRestorer{older: func() string { return "" }, take: into(c.Ledger.(*sqlledger.Ledger))}
+		c.Restorer = &fakeRestorer{standstill: func() string { return "" }, take: into(c.Ledger.(*sqlledger.Ledger))}
 	})
 	whole := string(b.ask(b.admin, "GET", "/ledger/export", "").is(http.StatusOK).body)
 	for name, body := range map[string]string{
@@ -102,7 +104,7 @@ func TestAcceptingAnOlderLedger(t *testing.T) {
 	var said [2]string
 	b := setup(t, func(c *Config) {
 		c.Restorer = &fakeRestorer{
-			older: func() string { return "it is older" },
+			standstill: func() string { return "it is older" },
 			accept: func(who, why string) (Accepted, error) {
 				said = [2]string{who, why}
 				return Accepted{JournalSeq: 9, Differences: []delivery.Difference{{Ref: budget.Ref{Tenant: "team-a", ID: "x"}, Note: "gone"}}}, nil
@@ -116,15 +118,18 @@ func TestAcceptingAnOlderLedger(t *testing.T) {
 	if !strings.HasPrefix(said[0], "admin ") || said[1] != "disk lost" {
 		t.Errorf("accepted by %q because %q", said[0], said[1])
 	}
-	if rep := read[openapi.VerifyReport](b.ask(b.admin, "GET", "/ledger/verify", ""), http.StatusOK); rep.Older == nil || *rep.Older != "it is older" {
+	if rep := read[openapi.VerifyReport](b.ask(b.admin, "GET", "/ledger/verify", ""), http.StatusOK); rep.Older == nil || *rep.Older != "it is older. They are: object x of team-b" {
 		t.Errorf("verify does not tell that the ledger is older: %+v", rep)
 	}
 	b.submit(b.a, "waits")
-	if doc := read[openapi.Evidence](b.ask(b.a, "GET", "/requests/waits/evidence", ""), http.StatusOK); doc.Message == nil || !strings.Contains(*doc.Message, "it is older") {
+	if r := read[openapi.Request](b.ask(b.a, "GET", "/requests/waits", ""), http.StatusOK); !strings.Contains(*r.Message, "it is older") || strings.Contains(*r.Message, "team-b") {
+		t.Errorf("the record's message is %q", *r.Message)
+	}
+	if doc := read[openapi.Evidence](b.ask(b.a, "GET", "/requests/waits/evidence", ""), http.StatusOK); doc.Message == nil || !strings.Contains(*doc.Message, "it is older") || strings.Contains(*doc.Message, "team-b") {
 		t.Errorf("explain does not tell that the ledger is older: %+v", doc.Message)
 	}
 	conflict := setup(t, func(c *Config) {
-		c.Restorer = &fakeRestorer{older: func() string { return "" }, accept: func(string, string) (Accepted, error) { return Accepted{}, Conflict("nothing to accept") }}
+		c.Restorer = &fakeRestorer{standstill: func() string { return "" }, accept: func(string, string) (Accepted, error) { return Accepted{}, Conflict("nothing to accept") }}
 	})
 	conflict.ask(conflict.admin, "POST", "/ledger/import", `{"acceptOlder":true}`).fails(http.StatusConflict, "conflict")
 }

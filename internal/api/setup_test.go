@@ -123,7 +123,7 @@ func setup(t *testing.T, change ...func(*Config)) *bundle {
 			return nil
 		},
 		Logger:   slog.New(slog.DiscardHandler),
-		Restorer: &fakeRestorer{older: func() string { return "" }, accept: func(who, why string) (Accepted, error) { return Accepted{JournalSeq: 7}, nil }},
+		Restorer: &fakeRestorer{standstill: func() string { return "" }, accept: func(who, why string) (Accepted, error) { return Accepted{JournalSeq: 7}, nil }},
 	}
 	for _, f := range change {
 		f(&cfg)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"modeldock.io/internal/api"
@@ -21,6 +22,7 @@ type age struct {
 	sync.Mutex
 	seq, stamped int64
 	found        []delivery.Difference
+	details      atomic.Pointer[string] // the differences in words; read without the lock
 }
 
 // stampNow makes the ledger's highest journal number durable in the data
@@ -82,7 +84,8 @@ func (p *platform) checkAgeLocked(ctx context.Context) error {
 		p.goOn(ctx)
 		return nil
 	}
-	why := p.olderWhy()
+	why, details := p.olderWhy(), delivery.Few(found)
+	p.age.details.Store(&details)
 	if p.doubt.Halted() != why {
 		p.log.Error("the ledger is older than what was delivered", "why", why)
 		for _, d := range found {
@@ -97,6 +100,7 @@ func (p *platform) checkAgeLocked(ctx context.Context) error {
 // goOn ends a standstill, if there is one.
 func (p *platform) goOn(ctx context.Context) {
 	p.age.found = nil
+	p.age.details.Store(nil)
 	p.doubt.Resume()
 	p.health.report(ctx, "restore", nil)
 	p.moved.ring()
@@ -114,11 +118,12 @@ type standstill string
 
 func (s standstill) Error() string { return string(s) }
 
+// olderWhy is for everybody: it has figures and names nobody's requests.
 func (p *platform) olderWhy() string {
 	return fmt.Sprintf("this ledger is older than what was delivered: its journal ends at %d, and %d was stamped at the latest delivery. "+
-		"Ledger and objects differ in %d places: %s. Nothing is admitted, delivered or credited. "+
+		"Ledger and objects differ in %d places (an admin sees which: `modeldock ledger verify`). Nothing is admitted, delivered or credited. "+
 		"Stop ModelDock and put the newer database back, or run `modeldock ledger import --accept-older`: it takes this database as the truth and deletes %d objects with their processes",
-		p.age.seq, p.age.stamped, len(p.age.found), delivery.Few(p.age.found), delivery.CountDrops(p.age.found))
+		p.age.seq, p.age.stamped, len(p.age.found), delivery.CountDrops(p.age.found))
 }
 
 // compareAgain looks whether a ledger that stands still may go on.
@@ -138,8 +143,16 @@ func (p *platform) tellOthers(incarnation string) {
 	}
 }
 
-// Older is why the ledger stands still, or empty.
-func (r restorer) Older() string { return r.p.doubt.Halted() }
+// Standstill is why nothing is admitted, delivered or credited, or empty.
+func (r restorer) Standstill() string { return r.p.doubt.Halted() }
+
+// Differences names the first differences of an older ledger and the world.
+func (r restorer) Differences() string {
+	if details := r.p.age.details.Load(); details != nil {
+		return *details
+	}
+	return ""
+}
 
 // AcceptOlder takes the ledger as it is for the truth.
 func (r restorer) AcceptOlder(ctx context.Context, who, why string) (api.Accepted, error) {

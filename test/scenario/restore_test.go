@@ -124,7 +124,7 @@ func TestOlderBackupStandsStillUntilAccepted(t *testing.T) {
 		}
 	}
 	verify := admin.Must(200, "GET", "/ledger/verify", nil).JSON(t)
-	if why, _ := verify["older"].(string); verify["clean"] != true || !strings.Contains(why, "older than what was delivered") {
+	if why, _ := verify["older"].(string); verify["clean"] != true || !strings.Contains(why, "older than what was delivered") || !strings.Contains(why, "team-a/orphan") {
 		t.Errorf("verify says %v", verify)
 	}
 	b.Submit("next", 1, nil)
@@ -135,10 +135,10 @@ func TestOlderBackupStandsStillUntilAccepted(t *testing.T) {
 	if n := m.Engines(t, "team-b", "undone"); n != 0 {
 		t.Errorf("%d engines of a request that was released run again before anybody decided", n)
 	}
-	if r := b.Get("next"); r.State != "waiting" {
+	if r := b.Get("next"); r.State != "waiting" || !strings.Contains(r.Message, "older than what was delivered") || strings.Contains(r.Message, "team-a") {
 		t.Errorf("admitted by an older ledger: %+v", r)
 	}
-	if e := b.Explain("next"); !strings.Contains(e.Message, "older than what was delivered") {
+	if e := b.Explain("next"); !strings.Contains(e.Message, "older than what was delivered") || strings.Contains(e.Message, "team-a") {
 		t.Errorf("explain says %q", e.Message)
 	}
 	if r := a.Get("both"); r.State != "reserved" || r.Object.UID != both.Object.UID {
@@ -195,7 +195,13 @@ func TestStreamsSurviveTheDecision(t *testing.T) {
 	scenario.As(t, m, "team-b").Ready("orphan")
 	m.Stop(t)
 	restore()
+	if err := os.Remove(filepath.Join(m.Data(), "ledger.stamp")); err != nil { // the objects' own stamps tell
+		t.Fatal(err)
+	}
 	m.Start(t)
+	if status, says := readyz(t, m); status != 503 || !strings.Contains(says, "older than what was delivered") {
+		t.Errorf("without its stamp file /readyz answers %d: %s", status, says)
+	}
 	a, admin := scenario.As(t, m, "team-a"), scenario.As(t, m, "admin")
 	a.Ready("both")
 	s := a.Chat(context.Background(), "both", nil, func(n int) {
