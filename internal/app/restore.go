@@ -37,8 +37,12 @@ func (r restorer) Import(ctx context.Context, doc io.ReadSeeker, keep string) (b
 	if why := p.doubt.Halted(); why != "" {
 		return contents, api.Conflict("nothing is imported while this ledger stands still: " + why)
 	}
-	if n, err := p.ownObjects(ctx, before); err != nil || n > 0 {
-		return contents, errors.Join(err, api.Conflict(fmt.Sprintf("this ledger still has %d objects here, and a copy goes only into a new one: start ModelDock with an empty data directory and import there", n)))
+	n, err := p.ownObjects(ctx, before)
+	if err != nil {
+		return contents, err
+	}
+	if n > 0 {
+		return contents, api.Conflict(fmt.Sprintf("this ledger still has %d objects here, and a copy goes only into a new one: start ModelDock with an empty data directory and import there", n))
 	}
 	// 2. Nothing acts on the ledger while it changes under it; and who began
 	// this waits for its end, also when the caller has left.
