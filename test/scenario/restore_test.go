@@ -296,3 +296,98 @@ func TestImportedLedgerOwnsItsObjectsAgain(t *testing.T) {
 	isReady(t, m)
 	scenario.As(t, m, "admin").Must(409, "POST", "/ledger/import", document)
 }
+
+// A document that is older than the objects stands still like a database
+// would, right after its import.
+func TestImportedOlderDocumentStandsStill(t *testing.T) {
+	t.Parallel()
+	m := onemachine.New(t)
+	old := withKeys{m, map[string]string{}}
+	for _, who := range []string{"admin", "team-a", "team-b"} {
+		old.keys[who] = m.Key(who)
+	}
+	a, admin := scenario.As(t, old, "team-a"), scenario.As(t, old, "admin")
+	a.Submit("kept", 1, nil)
+	kept := a.Ready("kept")
+	document := string(admin.Must(200, "GET", "/ledger/export", nil).Body)
+	a.Submit("orphan", 1, nil)
+	a.Ready("orphan")
+	m.Stop(t)
+	forget(t, m)
+	m.Start(t)
+	answer := scenario.As(t, m, "admin").Must(200, "POST", "/ledger/import", document).JSON(t)
+	if older, _ := answer["older"].(string); !strings.Contains(older, "team-a/orphan") {
+		t.Errorf("the import does not tell that the document is older: %v", answer)
+	}
+	if status, says := readyz(t, m); status != 503 {
+		t.Errorf("/readyz answers %d: %s", status, says)
+	}
+	admin.Must(200, "POST", "/ledger/import", map[string]any{"acceptOlder": true})
+	if again := a.Ready("kept"); again.Object.UID != kept.Object.UID {
+		t.Errorf("object %+v became %+v", kept.Object, again.Object)
+	}
+	if objects := objectFiles(t, m); len(objects) != 1 || m.Engines(t, "team-a", "orphan") != 0 {
+		t.Errorf("objects %v, engines of the orphan %d", objects, m.Engines(t, "team-a", "orphan"))
+	}
+	isReady(t, m)
+	scenario.VerifyClean(t, m)
+}
+
+// Killed in the middle of the decision, it finds its way without a second one
+// being harmful: the orphan goes, nothing is given out before.
+func TestKilledWhileAccepting(t *testing.T) {
+	t.Parallel()
+	m := onemachine.New(t)
+	scenario.As(t, m, "team-a").Submit("kept", 1, nil)
+	scenario.As(t, m, "team-a").Ready("kept")
+	m.Stop(t)
+	restore := backUp(t, m)
+	m.Start(t)
+	scenario.As(t, m, "team-b").Submit("orphan", 2, map[string]any{"model": map[string]any{"args": []string{"--ignore-sigterm"}}})
+	scenario.As(t, m, "team-b").Ready("orphan")
+	m.Crash(t)
+	restore()
+	m.Start(t)
+	b := scenario.As(t, m, "team-b")
+	b.Submit("heir", 2, nil)
+	scenario.Eventually(t, "the orphan to run", func() bool { return m.Engines(t, "team-b", "orphan") == 1 }, func() any { return m.Processes(t, "") })
+	cut := make(chan error, 1)
+	go func() {
+		body := strings.NewReader(`{"acceptOlder":true}`)
+		r, err := http.NewRequest(http.MethodPost, m.API()+"/ledger/import", body)
+		if err == nil {
+			r.Header.Set("Authorization", "Bearer "+m.Key("admin"))
+			var resp *http.Response
+			if resp, err = http.DefaultClient.Do(r); err == nil {
+				_ = resp.Body.Close()
+			}
+		}
+		cut <- err
+	}()
+	scenario.Eventually(t, "the deletion to begin", func() bool {
+		for _, f := range objectFiles(t, m) {
+			if data, err := os.ReadFile(f); err == nil && strings.Contains(string(data), `"deletingAt"`) {
+				return true
+			}
+		}
+		return false
+	}, func() any { return objectFiles(t, m) })
+	if r := b.Get("heir"); r.State != "waiting" {
+		t.Errorf("admitted while the orphan still ends: %+v", r)
+	}
+	m.Crash(t)
+	if err := <-cut; err == nil {
+		t.Error("the decision was answered although its process was killed")
+	}
+	m.Start(t)
+	isReady(t, m) // nothing differs any more once the orphan is gone
+	scenario.As(t, m, "team-b").Ready("heir")
+	if n := m.Engines(t, "team-b", "orphan"); n != 0 {
+		t.Errorf("%d engines of the orphan live", n)
+	}
+	scenario.VerifyClean(t, m)
+	audit := string(scenario.As(t, m, "admin").Must(200, "GET", "/ledger/export", nil).Body)
+	if !strings.Contains(audit, "accept an older ledger: object") {
+		t.Error("what was deleted is not in the audit")
+	}
+}
