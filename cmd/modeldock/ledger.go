@@ -10,10 +10,11 @@ import (
 )
 
 func (c *cli) ledgerCommand() *cobra.Command {
-	cmd := group("ledger", "Check the ledger")
+	cmd := group("ledger", "Check, back up and restore the ledger")
 	cmd.AddCommand(
 		&cobra.Command{Use: "verify", Short: "Recompute every invariant; exit 4 with the offending rows if one is broken (admin)", Args: cobra.NoArgs, RunE: c.ledgerVerify},
 		&cobra.Command{Use: "journal ID", Short: "Debits and credits of one request", Args: cobra.ExactArgs(1), RunE: c.ledgerJournal},
+		c.ledgerExportCommand(), c.ledgerImportCommand(),
 	)
 	return cmd
 }
@@ -28,6 +29,9 @@ func (c *cli) ledgerVerify(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	rep := *doc
+	if rep.Older != nil {
+		_, _ = fmt.Fprintln(c.err, plain(*rep.Older))
+	}
 	if rep.Clean && (c.opts.output == "table" || c.opts.output == "") {
 		_, _ = fmt.Fprintf(c.out, "clean: %d tenants, %d pools, %d reservations, %d journal entries\n", rep.Tenants, rep.Pools, rep.Reservations, rep.JournalEntries)
 		return nil

@@ -138,7 +138,7 @@ func TestExitCodes(t *testing.T) {
 		{a, "frobnicate", exitUsage, "frobnicate"},
 		{a, "quota sett x 1", exitUsage, "sett"},
 		{a, "key creat", exitUsage, "creat"},
-		{a, "ledger export", exitUsage, "export"},
+		{a, "ledger exprt", exitUsage, "exprt"},
 		{a, "quota", exitOK, "quota"},
 		{a, "version", exitOK, "VERSION"},
 		{a, "--help", exitOK, "submit"},

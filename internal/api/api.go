@@ -21,7 +21,7 @@ import (
 	"modeldock.io/internal/traffic"
 )
 
-// MaxBody bounds every request body.
+// MaxBody bounds every request body but an import's.
 const MaxBody = 64 << 10
 
 // Target is what the API shows of delivery.
@@ -50,12 +50,16 @@ type Stepper interface {
 
 // Config is everything the API needs; Stepper is nil unless --manual.
 type Config struct {
-	Ledger      budget.Ledger
-	Evidence    evidence.Store
-	Target      Target
-	Fleet       Fleet
-	Load        Load
-	Stepper     Stepper
+	Ledger   budget.Ledger
+	Evidence evidence.Store
+	Target   Target
+	Fleet    Fleet
+	Load     Load
+	Stepper  Stepper
+	Restorer Restorer
+	// SpoolDir keeps the body of an import while it is judged; empty: the
+	// system's folder for temporary files.
+	SpoolDir    string
 	Diagnostics func(ctx context.Context) []openapi.DiagnosticPart
 	// ArgsOutside names a model's arguments that its engine preset does not
 	// allow by itself.
@@ -77,12 +81,13 @@ type Server struct {
 	log       *slog.Logger
 	collector evidence.Collector
 	engine    *gin.Engine
+	exporting chan struct{} // held by the one export under way
 }
 
 // New builds the server; Handler serves it.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, log: cfg.Logger}
-	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock}
+	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1)}
+	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock, Halted: s.standstill}
 	s.engine = s.routes()
 	return s
 }
@@ -112,12 +117,16 @@ func (s *Server) routes() *gin.Engine {
 // limitBody refuses a body that says it is too large before reading it, and
 // cuts one that only turns out to be.
 func (s *Server) limitBody(c *gin.Context) {
-	if c.Request.ContentLength > MaxBody {
+	limit := int64(MaxBody)
+	if c.Request.URL.Path == importPath {
+		limit = MaxImport
+	}
+	if c.Request.ContentLength > limit {
 		c.Header("Connection", "close")
-		s.fail(c, &http.MaxBytesError{Limit: MaxBody})
+		s.fail(c, &http.MaxBytesError{Limit: limit})
 		return
 	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, MaxBody)
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, limit)
 	c.Next()
 }
 

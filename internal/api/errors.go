@@ -11,6 +11,7 @@ import (
 
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/backup"
 	"modeldock.io/internal/modelspec"
 	"modeldock.io/internal/strictjson"
 )
@@ -86,6 +87,10 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		inUse    *budget.ModelInUseError
 		pool     *budget.UnknownPoolError
 		size     *http.MaxBytesError
+		now      Conflict
+		full     *budget.NotEmptyError
+		refused  *budget.CopyRefusedError
+		notCopy  *backup.MalformedError
 	)
 	switch {
 	case errors.As(err, &p):
@@ -102,6 +107,14 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		return &problem{http.StatusBadRequest, codeInvalid, pool.Error(), "pool"}
 	case errors.As(err, &size):
 		return &problem{http.StatusRequestEntityTooLarge, codeTooLarge, fmt.Sprintf("the body is larger than %d bytes", size.Limit), ""}
+	case errors.As(err, &now):
+		return &problem{http.StatusConflict, codeConflict, now.Error(), ""}
+	case errors.As(err, &full):
+		return &problem{http.StatusConflict, codeConflict, full.Error(), ""}
+	case errors.As(err, &refused):
+		return &problem{http.StatusBadRequest, codeInvalid, refused.Error(), ""}
+	case errors.As(err, &notCopy):
+		return &problem{http.StatusBadRequest, codeInvalid, notCopy.Error(), ""}
 	case errors.Is(err, budget.ErrNotFound):
 		return notFound("no such %s", subjectOf(c))
 	case errors.Is(err, budget.ErrFinal), errors.Is(err, budget.ErrNotReleasable):

@@ -29,19 +29,5 @@ func (s handlers) PutLimits(c *gin.Context, _ openapi.TenantPath) {
 // FitNodes will answer where a model would fit.
 func (s handlers) FitNodes(c *gin.Context) { s.fail(c, notBuilt("", "the fit question")) }
 
-// ExportLedger will write the ledger out.
-func (s handlers) ExportLedger(c *gin.Context) {
-	if s.adminOnly(c) {
-		s.fail(c, notBuilt("", "the ledger export"))
-	}
-}
-
-// ImportLedger will read a ledger in.
-func (s handlers) ImportLedger(c *gin.Context) {
-	if s.adminOnly(c) {
-		s.fail(c, notBuilt("", "the ledger import"))
-	}
-}
-
 // Simulate will replay traces.
 func (s handlers) Simulate(c *gin.Context) { s.fail(c, notBuilt("", "the simulator")) }

@@ -22,6 +22,7 @@ func (s handlers) VerifyLedger(c *gin.Context) {
 		Clean: rep.Clean(), At: wire(rep.At), Tenants: rep.Tenants, Pools: rep.Pools,
 		Reservations: rep.Reservations, JournalEntries: rep.Entries, Violations: []openapi.Violation{},
 	}
+	out.Older = some(s.older())
 	for _, v := range rep.Violations {
 		out.Violations = append(out.Violations, openapi.Violation{Invariant: v.Invariant, Subject: v.Subject, Message: v.Message})
 	}

@@ -21,7 +21,7 @@ func (s *Server) record(ctx context.Context, r budget.Reservation) (openapi.Requ
 		st, err := s.Ledger.Standing(ctx, r.Ref)
 		switch {
 		case err == nil:
-			return waitingRecord(r, st), nil
+			return waitingRecord(r, st, s.standstill()), nil
 		case !errors.Is(err, budget.ErrFinal):
 			return openapi.Request{}, fmt.Errorf("read why the request waits: %w", err)
 		}
@@ -45,10 +45,10 @@ func (s *Server) records(ctx context.Context, rows []budget.Reservation) ([]open
 	if err != nil {
 		return nil, fmt.Errorf("read why requests wait: %w", err)
 	}
-	out := make([]openapi.Request, 0, len(rows))
+	out, standstill := make([]openapi.Request, 0, len(rows)), s.standstill()
 	for _, r := range rows {
 		if st, ok := standings[r.Ref]; ok {
-			out = append(out, waitingRecord(r, st))
+			out = append(out, waitingRecord(r, st, standstill))
 			continue
 		}
 		rec, err := s.record(ctx, r)
@@ -71,8 +71,11 @@ func bareRecord(r budget.Reservation) openapi.Request {
 	}
 }
 
-func waitingRecord(r budget.Reservation, st budget.Standing) openapi.Request {
+func waitingRecord(r budget.Reservation, st budget.Standing, standstill string) openapi.Request {
 	rec := bareRecord(r)
+	if standstill != "" {
+		st.Message = standstill + " (" + st.Message + ")"
+	}
 	reason := string(st.Reason)
 	rec.Reason, rec.Message = &reason, &st.Message
 	rec.Standing = &openapi.Standing{

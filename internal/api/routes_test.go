@@ -98,8 +98,8 @@ func calls() []call {
 		{"GET", "/nodes", "/nodes", "", 200},
 		{"POST", "/nodes/fit", "/nodes/fit", `{}`, 501},
 		{"GET", "/ledger/verify", "/ledger/verify", "", 200},
-		{"GET", "/ledger/export", "/ledger/export", "", 501},
-		{"POST", "/ledger/import", "/ledger/import", `{}`, 501},
+		{"GET", "/ledger/export", "/ledger/export", "", 200},
+		{"POST", "/ledger/import", "/ledger/import", `{"acceptOlder":true}`, 200},
 		{"POST", "/simulate", "/simulate", `{}`, 501},
 		{"POST", "/step", "/step", `{"what":"admit"}`, 200},
 		{"GET", "/session", "/session", "", 401},
@@ -240,6 +240,11 @@ func TestBodies(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer "+b.a)
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(big)), -1 // its size is not announced
 	b.do(r).fails(413, "body_too_large")
+	ledger := b.request("POST", "/ledger/import", "")
+	ledger.Header.Set("Authorization", "Bearer "+b.admin)
+	ledger.Body, ledger.ContentLength = io.NopCloser(strings.NewReader("{")), MaxImport+1
+	ledger.Header.Set("Expect", "100-continue") // refused before anything is sent
+	b.do(ledger).fails(413, "body_too_large")
 	for body, field := range map[string]string{
 		``: "", `[]`: "", `{`: "", `{"id":"x","id":"y","cost":1,"priority":1}`: "id", `{"id":"x","cost":"1","priority":1}`: "cost",
 		`{"id":"x","cost":1.5,"priority":1}`: "cost", `{"id":"x","cost":1,"priority":1,"colour":1}`: "colour", `{"id":"x","priority":1}`: "cost",

@@ -122,7 +122,8 @@ func setup(t *testing.T, change ...func(*Config)) *bundle {
 			}
 			return nil
 		},
-		Logger: slog.New(slog.DiscardHandler),
+		Logger:   slog.New(slog.DiscardHandler),
+		Restorer: &fakeRestorer{standstill: func() string { return "" }, accept: func(who, why string) (Accepted, error) { return Accepted{JournalSeq: 7}, nil }},
 	}
 	for _, f := range change {
 		f(&cfg)

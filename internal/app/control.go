@@ -51,7 +51,9 @@ type control struct {
 	reconcile *delivery.Reconciler
 	health    *health
 	crash     crashPoint
-	doubt     delivery.Doubt // many objects missing at once: admission and release stand still
+	doubt     delivery.Doubt // many objects missing at once, or an older ledger: admission and release stand still
+	stamps    stampKeeper
+	age       age // whether the ledger is an older copy
 	api       *api.Server
 
 	loops sync.WaitGroup
@@ -93,13 +95,13 @@ func (c *control) targetChanged(ref budget.Ref) {
 
 // buildAccounts wires ledger and target.
 func (c *control) buildAccounts(target remote.Served, incarnation string) {
-	c.target = target
+	c.target, c.age.incarnation = target, incarnation
 	c.relay = delivery.NewRelay(delivery.RelayConfig{
 		Outbox: c.ledger, Bindings: c.ledger, Target: target, Ledger: incarnation, Owner: relayOwner(),
-		Random: rand.Float64, Lease: relayLease, Logger: c.log, Crash: c.crash.at,
+		Random: rand.Float64, Lease: relayLease, Doubt: &c.doubt, Stamp: c.stampNow, Logger: c.log, Crash: c.crash.at,
 	})
-	c.settler = delivery.NewSettler(delivery.SettlerConfig{Ledger: c.ledger, Target: target, Instance: incarnation, Doubt: &c.doubt, Logger: c.log, Crash: c.crash.at})
-	c.reconcile = delivery.NewReconciler(delivery.ReconcilerConfig{Ledger: c.ledger, Target: target, Instance: incarnation, Doubt: &c.doubt, Logger: c.log})
+	c.settler = delivery.NewSettler(delivery.SettlerConfig{Ledger: c.ledger, Target: target, Instance: incarnation, Doubt: &c.doubt, Stamp: c.stampNow, Logger: c.log, Crash: c.crash.at})
+	c.reconcile = delivery.NewReconciler(delivery.ReconcilerConfig{Ledger: c.ledger, Target: target, Instance: incarnation, Doubt: &c.doubt, Stamp: c.stampNow, Logger: c.log})
 }
 
 // apiConfig is the management API's, without what only its process knows.

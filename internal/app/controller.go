@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -111,10 +112,13 @@ func (c *controller) build(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("read the ledger's identity: %w", err), c.ledger.Close(), c.machine.Close())
 	}
+	c.stamps = machineStamps{c.machine}
 	c.buildAccounts(c.machine, incarnation)
+	c.doubt.Halt("it is not known yet whether the ledger is older than what was delivered")
 	cfg := c.apiConfig()
 	view := &machineView{machine: c.machine, clock: c.clock, log: c.log}
 	cfg.Fleet, cfg.Load, cfg.OnLoopback = view, view, onLoopback(c.opts.Listen)
+	cfg.Restorer, cfg.SpoolDir = restorer{c.control, nil}, os.TempDir()
 	c.api = api.New(cfg)
 	if err = c.registerMetrics(); err != nil {
 		return errors.Join(err, c.ledger.Close(), c.machine.Close())

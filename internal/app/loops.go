@@ -27,6 +27,7 @@ func (c *control) run(f func()) { c.loops.Go(f) }
 // startAccounts runs the loops of the accounts. Every process that acts on
 // what the target shows also reconciles: its own doubt stops it.
 func (c *control) startAccounts(ctx context.Context, p parts) {
+	c.run(func() { c.every(ctx, "compare an older ledger", olderEvery, c.compareAgain) })
 	if p.admit {
 		admit := c.moved.listen()
 		c.run(func() { c.admission(ctx, admit) })
@@ -52,6 +53,7 @@ func (p *platform) startLoops(ctx context.Context) {
 		p.startAccounts(ctx, parts{admit: true, deliver: true})
 		return
 	}
+	p.run(func() { p.every(ctx, "compare an older ledger", olderEvery, p.compareAgain) })
 	p.run(func() { p.every(ctx, "verify", verifyEvery, p.verify) })
 	p.run(func() { p.every(ctx, "prune", pruneEvery, p.prune) })
 }
@@ -134,6 +136,11 @@ func (c *control) prune(ctx context.Context) error { return c.ledger.Prune(ctx, 
 
 // admit takes all that fits, a bounded set per commit.
 func (c *control) admit(ctx context.Context) error {
+	done, ok := c.doubt.Begin()
+	if !ok {
+		return nil // why is told by the health of "restore"
+	}
+	defer done()
 	if _, err := c.ledger.Expire(ctx); err != nil {
 		return err
 	}
@@ -148,7 +155,7 @@ func (c *control) admit(ctx context.Context) error {
 
 // doubted is why admission and release stand still, if they do.
 func (c *control) doubted() error {
-	if why := c.doubt.Why(); why != "" {
+	if why := c.doubt.Why(); why != "" && c.doubt.Halted() == "" {
 		return errors.New(why)
 	}
 	return nil

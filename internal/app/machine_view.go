@@ -76,3 +76,22 @@ func (v *machineView) traffic() trafficView {
 	v.last, v.at = now, v.clock()
 	return v.last
 }
+
+// machineStamps are the stamps in the machine's data directory, where its own
+// process keeps them.
+type machineStamps struct{ machine *remote.Client }
+
+func (m machineStamps) read(ctx context.Context, incarnation string) (int64, error) {
+	return m.call(ctx, stampCall{incarnation, 0})
+}
+
+func (m machineStamps) raise(ctx context.Context, incarnation string, seq int64) error {
+	_, err := m.call(ctx, stampCall{incarnation, seq})
+	return err
+}
+
+func (m machineStamps) call(ctx context.Context, call stampCall) (int64, error) {
+	var answer stampCall
+	err := m.machine.Post(ctx, pathStamp, call, &answer)
+	return answer.Seq, err
+}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/sqlledger"
 	"modeldock.io/internal/delivery/remote"
@@ -20,7 +20,14 @@ import (
 const (
 	pathNodes   = "/nodes"
 	pathTraffic = "/traffic"
+	pathStamp   = "/stamp"
 )
+
+// stampCall reads, and where Seq is given raises, an incarnation's stamp.
+type stampCall struct {
+	Incarnation string
+	Seq         int64
+}
 
 // trafficView is what the management API shows of the machine's gateway.
 type trafficView struct {
@@ -67,12 +74,13 @@ func (p *platform) share(ctx context.Context) (stop func(), err error) {
 	mux.HandleFunc("GET "+pathNodes, func(w http.ResponseWriter, r *http.Request) {
 		nodes, err := fleet{p.machine}.Nodes(r.Context())
 		if err != nil {
-			answerJSON(w, r, http.StatusInternalServerError, openapi.Error{Error: openapi.ErrorBody{Code: "internal", Message: err.Error()}})
+			remote.Fail(w, err)
 			return
 		}
-		answerJSON(w, r, http.StatusOK, nodes)
+		remote.Answer(w, nodes)
 	})
-	mux.HandleFunc("GET "+pathTraffic, func(w http.ResponseWriter, r *http.Request) { answerJSON(w, r, http.StatusOK, p.trafficView()) })
+	mux.HandleFunc("GET "+pathTraffic, func(w http.ResponseWriter, _ *http.Request) { remote.Answer(w, p.trafficView()) })
+	mux.HandleFunc("POST "+pathStamp, p.serveStamp)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }()
 	return func() {
@@ -93,4 +101,19 @@ func (p *platform) trafficView() trafficView {
 		}
 	}
 	return view
+}
+
+// serveStamp keeps the stamps of all processes in the one file.
+func (p *platform) serveStamp(w http.ResponseWriter, r *http.Request) {
+	var call stampCall
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&call)
+	if err == nil && call.Seq > 0 {
+		err = p.files.raise(r.Context(), call.Incarnation, call.Seq)
+	}
+	if err != nil {
+		remote.Fail(w, fmt.Errorf("keep the ledger's stamp: %w", err))
+		return
+	}
+	call.Seq = p.files.of(call.Incarnation)
+	remote.Answer(w, call)
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
 )
 
@@ -31,6 +32,9 @@ func (s stepper) Step(ctx context.Context, what string, count int, crashBefore s
 		s.c.crash.armed.Store(&crashBefore)
 		defer s.c.crash.armed.Store(nil)
 	}
+	if err := s.c.stillStanding(); err != nil {
+		return nil, api.Conflict(err.Error())
+	}
 	switch what {
 	case "admit":
 		return s.admit(ctx, count)
@@ -47,6 +51,11 @@ func (s stepper) Step(ctx context.Context, what string, count int, crashBefore s
 }
 
 func (s stepper) admit(ctx context.Context, count int) ([]openapi.StepDone, error) {
+	end, ok := s.c.doubt.Begin()
+	if !ok {
+		return nil, api.Conflict(s.c.doubt.Halted())
+	}
+	defer end()
 	expired, err := s.c.ledger.Expire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("expire: %w", err)

@@ -44,6 +44,7 @@ type platform struct {
 	recorder  *gateway.BatchRecorder
 	gateway   *gateway.Gateway
 	directory *directory
+	files     *stamps // the stamps in the data directory
 }
 
 // Up runs the whole platform on one machine until ctx ends, then drains.
@@ -82,6 +83,10 @@ func (p *platform) build(ctx context.Context) (err error) {
 	if err = p.buildDelivery(ctx); err != nil {
 		return errors.Join(err, p.ledger.Close())
 	}
+	// Before anything runs: what an older ledger differs in is not acted upon.
+	if err = p.checkAge(ctx); err != nil {
+		return errors.Join(err, p.ledger.Close())
+	}
 	if err = p.buildTraffic(ctx); err != nil {
 		return errors.Join(err, p.ledger.Close())
 	}
@@ -116,6 +121,11 @@ func (p *platform) buildDelivery(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the ledger's identity: %w", err)
 	}
+	if p.files, err = openStamps(p.dir); err != nil {
+		return err
+	}
+	p.stamps = p.files
+	p.tellOthers(incarnation)
 	p.table = route.New(p.clock)
 	p.machine, err = local.New(local.Config{
 		DataDir: p.dir.path, Executable: p.opts.Executable, Node: hostname(), Ledger: incarnation,
@@ -177,6 +187,7 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 func (p *platform) buildAPI() {
 	cfg := p.apiConfig()
 	cfg.Fleet, cfg.Load, cfg.Recent, cfg.OnLoopback = fleet{p.machine}, load{p}, p.recorder.Find, p.opts.onLoopback()
+	cfg.Restorer, cfg.SpoolDir = restorer{p.control, p.machine}, p.dir.path
 	if p.opts.Manual {
 		cfg.Stepper = stepper{p.control}
 	}

@@ -16,6 +16,7 @@ type Ledger interface {
 	Quotas
 	Access
 	Auditing
+	Copying
 	Close() error
 }
 

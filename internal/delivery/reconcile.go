@@ -17,6 +17,7 @@ type ReconcilerConfig struct {
 	Target   Target
 	Instance string        // the ledger's incarnation
 	Doubt    *Doubt        // raised and lowered here; may be nil
+	Stamp    Stamper       // before every repair; nil: never
 	Logger   *slog.Logger  // nil: slog.Default
 	Every    time.Duration // 0: 1 min
 }
@@ -58,6 +59,11 @@ func (r *Reconciler) Run(ctx context.Context, wake <-chan struct{}) {
 // Round compares everything once. With nothing to repair it writes nothing.
 func (r *Reconciler) Round(ctx context.Context) (Summary, error) {
 	var sum Summary
+	done, ok := r.cfg.Doubt.Begin()
+	if !ok {
+		return sum, nil
+	}
+	defer done()
 	// The ledger first: an object that is younger than this list has its
 	// reservation looked up again before anything is said about it.
 	reserved, err := r.cfg.Ledger.List(ctx, budget.Filter{State: budget.Reserved})
@@ -123,7 +129,11 @@ func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, there 
 		return nil, err
 	}
 	note := fmt.Sprintf("the object runs for %d replicas and %d are paid for", st.Wanted, res.FundedReplicas())
-	if _, err := r.cfg.Target.Apply(ctx, r.desired(res, bound)); err != nil {
+	seq, err := r.cfg.Stamp.stamp(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.cfg.Target.Apply(ctx, r.desired(res, bound, seq)); err != nil {
 		sum.add(res.Ref, "drift", bound.Object, fmt.Sprintf("%s; cannot be repaired: %v", note, err))
 		return nil, nil
 	}
@@ -136,10 +146,10 @@ func (r *Reconciler) undelivered(ctx context.Context, ref budget.Ref) (bool, err
 	return slices.ContainsFunc(intents, func(in budget.Intent) bool { return in.DeliveredAt.IsZero() }), err
 }
 
-func (r *Reconciler) desired(res budget.Reservation, bound budget.Binding) Desired {
+func (r *Reconciler) desired(res budget.Reservation, bound budget.Binding, seq int64) Desired {
 	return Desired{
 		Ref: res.Ref, Ledger: r.cfg.Instance, Name: ObjectName(res.Ref), Generation: res.Generation,
-		Model: res.Model, Funded: res.FundedReplicas(), UID: bound.UID,
+		Model: res.Model, Funded: res.FundedReplicas(), UID: bound.UID, JournalSeq: seq,
 	}
 }
 
@@ -179,7 +189,11 @@ func (r *Reconciler) restoreOne(ctx context.Context, l lostObject) (string, erro
 	if st.Exists {
 		return fmt.Sprintf("the bound object (uid %s) is gone and another one (uid %s) has its name, which was left alone; release the request to get its slots back", l.bound.UID, st.Object.UID), nil
 	}
-	obj, err := r.cfg.Target.Apply(ctx, r.desired(now, l.bound))
+	seq, err := r.cfg.Stamp.stamp(ctx)
+	if err != nil {
+		return "", err
+	}
+	obj, err := r.cfg.Target.Apply(ctx, r.desired(now, l.bound, seq))
 	if err != nil {
 		return fmt.Sprintf("the object is gone and cannot be restored: %v", err), nil
 	}

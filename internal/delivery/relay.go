@@ -20,6 +20,8 @@ type RelayConfig struct {
 	Ledger   string         // the ledger's incarnation, stands on every object
 	Owner    string         // names this process in leases
 	Random   func() float64 // in [0,1), for jitter
+	Doubt    *Doubt         // while it is halted nothing is delivered; may be nil
+	Stamp    Stamper        // before every delivery; nil: never
 	Logger   *slog.Logger   // nil: slog.Default
 
 	Workers int                // 0: 2
@@ -81,10 +83,19 @@ func (r *Relay) Round(ctx context.Context, n int) (Summary, error) {
 // nobody. The time for one is bounded below the lease: who holds a row longer
 // than that does not hold it any more.
 func (r *Relay) round(ctx context.Context, owner string, n int) (Summary, error) {
+	done, ok := r.cfg.Doubt.Begin()
+	if !ok {
+		return Summary{}, nil
+	}
+	defer done()
 	intents, err := r.cfg.Outbox.Claim(ctx, owner, n, r.cfg.Lease)
 	if err != nil {
 		return Summary{}, fmt.Errorf("claim outbox rows: %w", err)
 	}
+	if len(intents) == 0 {
+		return Summary{}, nil
+	}
+	seq, unstamped := r.cfg.Stamp.stamp(ctx) // once for all of them
 	steps := make([]Step, len(intents))
 	errs := make([]error, len(intents))
 	var all sync.WaitGroup
@@ -92,7 +103,11 @@ func (r *Relay) round(ctx context.Context, owner string, n int) (Summary, error)
 		all.Go(func() {
 			one, cancel := context.WithTimeout(ctx, r.cfg.Lease*2/3)
 			defer cancel()
-			steps[i], errs[i] = r.deliver(one, in)
+			if unstamped != nil {
+				steps[i], errs[i] = r.putOff(one, in, Step{Ref: in.Ref}, unstamped)
+				return
+			}
+			steps[i], errs[i] = r.deliver(one, in, seq)
 		})
 	}
 	all.Wait()
@@ -101,7 +116,7 @@ func (r *Relay) round(ctx context.Context, owner string, n int) (Summary, error)
 
 // deliver carries one intent out. What the target refuses is deferred; only
 // what the ledger refuses is an error.
-func (r *Relay) deliver(ctx context.Context, in budget.Intent) (Step, error) {
+func (r *Relay) deliver(ctx context.Context, in budget.Intent, seq int64) (Step, error) {
 	step := Step{Ref: in.Ref}
 	var err error
 	if in.Op == budget.Delete {
@@ -113,7 +128,7 @@ func (r *Relay) deliver(ctx context.Context, in budget.Intent) (Step, error) {
 	} else {
 		step.Did = "applied"
 		r.cfg.Crash(CrashBeforeCreate)
-		step.Object, err = r.cfg.Target.Apply(ctx, r.desired(in))
+		step.Object, err = r.cfg.Target.Apply(ctx, r.desired(in, seq))
 		if err == nil {
 			r.cfg.Crash(CrashBeforeAck)
 			return r.bind(ctx, in, step)
@@ -133,9 +148,9 @@ func (r *Relay) delete(ctx context.Context, ref budget.Ref) (budget.Object, erro
 	return bound.Object, r.cfg.Target.Delete(ctx, ref, bound.UID)
 }
 
-func (r *Relay) desired(in budget.Intent) Desired {
+func (r *Relay) desired(in budget.Intent, seq int64) Desired {
 	return Desired{
-		Ref: in.Ref, Ledger: r.cfg.Ledger, Name: ObjectName(in.Ref), Generation: in.Generation, Model: in.Model, Funded: in.Funded,
+		Ref: in.Ref, Ledger: r.cfg.Ledger, Name: ObjectName(in.Ref), Generation: in.Generation, Model: in.Model, Funded: in.Funded, JournalSeq: seq,
 	}
 }
 

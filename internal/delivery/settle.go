@@ -18,6 +18,7 @@ type SettlerConfig struct {
 	Target   Target
 	Instance string             // the ledger's incarnation
 	Doubt    *Doubt             // may be nil
+	Stamp    Stamper            // after credits; nil: never
 	Logger   *slog.Logger       // nil: slog.Default
 	Poll     time.Duration      // 0: 1 s
 	Crash    func(point string) // nil: never
@@ -59,6 +60,11 @@ func (s *Settler) Run(ctx context.Context, wake <-chan struct{}) {
 // Round settles everything that can be settled now, at most n credits (0: all).
 func (s *Settler) Round(ctx context.Context, n int) (Summary, error) {
 	var sum Summary
+	done, ok := s.cfg.Doubt.Begin()
+	if !ok {
+		return sum, nil
+	}
+	defer done()
 	statuses, listErr := s.cfg.Target.List(ctx)
 	if listErr != nil {
 		listErr = fmt.Errorf("list the target's objects: %w", listErr)
@@ -162,6 +168,11 @@ func (s *Settler) creditGone(ctx context.Context, n int, sum *Summary) error {
 		if done {
 			credited++
 		}
+	}
+	if credited > 0 {
+		// A copy from before a credit must not credit once more unnoticed.
+		_, err := s.cfg.Stamp.stamp(ctx)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

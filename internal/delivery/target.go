@@ -46,6 +46,9 @@ type Desired struct {
 	Generation int64
 	Model      modelspec.Model
 	Funded     int // the target never runs more replicas
+	// JournalSeq is the ledger's highest journal number at this delivery; it
+	// stands on the object, so that an older copy of the ledger is recognised.
+	JournalSeq int64
 	// UID is set where the ledger has the object bound already. A target whose
 	// objects are its own records restores one that was lost under this
 	// identity; others cannot choose a UID and ignore it.
@@ -109,6 +112,7 @@ type Status struct {
 	Ref         budget.Ref
 	Object      budget.Object
 	Ledger      string // incarnation of the ledger that the object belongs to
+	JournalSeq  int64  // the ledger's highest journal number when it was last written
 	Exists      bool
 	Generation  int64 // the generation that the replicas run
 	Wanted      int

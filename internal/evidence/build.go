@@ -26,6 +26,7 @@ type Facts struct {
 	First       *traffic.Chunk
 	Latest      *traffic.Chunk
 	LastCall    *traffic.Inference // the newest, delivered or not
+	Halted      string             // why nothing is admitted, delivered or credited at present
 	Now         time.Time
 }
 
@@ -91,6 +92,9 @@ func conclude(doc *Document, f Facts) {
 	}
 	doc.Reason = step.Reason
 	doc.Message = f.message(*step)
+	if f.Halted != "" && step.Account != Traffic {
+		doc.Message = f.Halted + " (" + doc.Message + ")"
+	}
 	doc.NextAction = nextAction(step.Reason)
 	if doc.NextAction == callTheModel && (f.ended() || f.Reservation.State.Final()) {
 		doc.NextAction = nextAction(ReasonReleasedBeforeReady) // it cannot be called any more

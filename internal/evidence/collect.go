@@ -34,6 +34,9 @@ type Collector struct {
 	Store     Store
 	Endpoints func(ref budget.Ref) []traffic.Endpoint
 	Clock     func() time.Time
+	// Halted is why nothing is admitted, delivered or credited at present, or
+	// empty; nil: never.
+	Halted func() string
 }
 
 // Explain reads the facts and judges them. Errors: budget.ErrNotFound for an
@@ -65,6 +68,9 @@ const maxReads = 4
 
 func (c Collector) facts(ctx context.Context, ref budget.Ref) (f Facts, err error) {
 	f.Now = c.Clock()
+	if c.Halted != nil {
+		f.Halted = c.Halted()
+	}
 	if f.Reservation, err = c.Ledger.Get(ctx, ref); err != nil {
 		return f, err
 	}

@@ -83,3 +83,11 @@ type Store interface {
 	// chunks stay.
 	Prune(ctx context.Context, maxAge time.Duration, maxRows int64) error
 }
+
+// Kept are the proofs that a Store keeps of one reservation; a copy of the
+// ledger carries them along.
+type Kept struct {
+	budget.Ref
+	First  traffic.Chunk
+	Latest traffic.Chunk
+}

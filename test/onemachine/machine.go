@@ -209,3 +209,13 @@ func zombie(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || bytes.Contains(stat, []byte(") Z "))
 }
+
+// Stop ends the platform the polite way; Start brings it back.
+func (m *Machine) Stop(t testing.TB) {
+	t.Helper()
+	for _, c := range m.controllers {
+		c.Stop(t)
+	}
+	m.up.Stop(t)
+	m.NoProcesses(t)
+}

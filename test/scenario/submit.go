@@ -184,8 +184,6 @@ func LaterWorkAnswers501(t *testing.T, h Harness) {
 		{a, "POST", "/simulate", `{}`, 501},
 		{a, "POST", "/nodes/fit", `{"gpuMemoryMiB":1}`, 501},
 		{admin, "PUT", "/tenants/team-a/limits", `{}`, 501},
-		{admin, "GET", "/ledger/export", nil, 501},
-		{admin, "POST", "/ledger/import", `{}`, 501},
 		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"scaling":{"idleSeconds":5}}}`, 501},
 		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"cache":{"enabled":true}}}`, 501},
 		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"coldStart":{"timeoutSeconds":5}}}`, 501},

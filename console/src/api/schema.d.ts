@@ -491,7 +491,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Not built yet; answers 501. */
+        /** @description The whole ledger as one document of one snapshot, streamed (admin): format "modeldock-ledger/1", incarnation, journalSeq, exportedAt, then tenants, pools, reservations, journal, outbox, bindings, keys (hashes of secrets only), grants, audit and firstChunks, with every column, in this order. Sessions and single inference records are not in it. A document that lacks its end is refused by the import. One export at a time; a second is 409. */
         get: operations["exportLedger"];
         put?: never;
         post?: never;
@@ -510,7 +510,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Not built yet; answers 501. */
+        /** @description With a document of GET /ledger/export (admin, at most 1 GiB): takes it into a ledger that holds no request and no journal entry, wholly or not at all; that ledger's pools, tenants, keys, grants, sessions and audit are replaced, and the calling key stays. With {"acceptOlder":true}: a ledger that is older than what was delivered, and therefore stands still, is taken as the truth; the call returns when every object that it does not know is gone with its processes. */
         post: operations["importLedger"];
         delete?: never;
         options?: never;
@@ -1001,6 +1001,44 @@ export interface components {
             reservations: number;
             journalEntries: number;
             violations: components["schemas"]["Violation"][];
+            /** @description Why this ledger stands still: it is older than what was delivered. Absent: it does not. */
+            older?: string;
+        };
+        AcceptOlder: {
+            /** @description true takes the ledger as it is for the truth */
+            acceptOlder: boolean;
+            /** @description For the audit */
+            why?: string;
+        };
+        LedgerImported: {
+            /** @description Of the imported ledger */
+            incarnation?: string;
+            /**
+             * Format: int64
+             * @description The number above which the journal goes on
+             */
+            journalSeq: number;
+            /** @description Id of the calling key */
+            keptKey?: string;
+            tenants?: number;
+            pools?: number;
+            reservations?: number;
+            journalEntries?: number;
+            /** @description In the document; the calling key may come in addition */
+            keys?: number;
+            /** @description The imported ledger is older than what was delivered from here, and stands still: accept it, or import a newer one */
+            older?: string;
+            /** @description Objects that were deleted, or replaced, because the ledger does not know them */
+            dropped: components["schemas"]["LedgerDifference"][];
+            /** @description What the ledger has reserved and was delivered or bound again */
+            restored: components["schemas"]["LedgerDifference"][];
+        };
+        LedgerDifference: {
+            tenant: string;
+            id: string;
+            object: string;
+            uid: string;
+            note: string;
         };
         Violation: {
             invariant: string;
@@ -1799,6 +1837,17 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description The document */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
             default: components["responses"]["Error"];
         };
     };
@@ -1809,8 +1858,23 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": {
+                    [key: string]: unknown;
+                };
+            };
+        };
         responses: {
+            /** @description What was done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LedgerImported"];
+                };
+            };
             default: components["responses"]["Error"];
         };
     };

@@ -405,6 +405,15 @@ func (e TraceOutcome) Valid() bool {
 	}
 }
 
+// AcceptOlder defines model for AcceptOlder.
+type AcceptOlder struct {
+	// AcceptOlder true takes the ledger as it is for the truth
+	AcceptOlder bool `json:"acceptOlder"`
+
+	// Why For the audit
+	Why *string `json:"why,omitempty"`
+}
+
 // Allocation defines model for Allocation.
 type Allocation struct {
 	Mib int64 `json:"mib"`
@@ -613,6 +622,43 @@ type Key struct {
 type KeyList struct {
 	Items []Key  `json:"items"`
 	Next  string `json:"next"`
+}
+
+// LedgerDifference defines model for LedgerDifference.
+type LedgerDifference struct {
+	Id     string `json:"id"`
+	Note   string `json:"note"`
+	Object string `json:"object"`
+	Tenant string `json:"tenant"`
+	Uid    string `json:"uid"`
+}
+
+// LedgerImported defines model for LedgerImported.
+type LedgerImported struct {
+	// Dropped Objects that were deleted, or replaced, because the ledger does not know them
+	Dropped []LedgerDifference `json:"dropped"`
+
+	// Incarnation Of the imported ledger
+	Incarnation    *string `json:"incarnation,omitempty"`
+	JournalEntries *int    `json:"journalEntries,omitempty"`
+
+	// JournalSeq The number above which the journal goes on
+	JournalSeq int64 `json:"journalSeq"`
+
+	// KeptKey Id of the calling key
+	KeptKey *string `json:"keptKey,omitempty"`
+
+	// Keys In the document; the calling key may come in addition
+	Keys *int `json:"keys,omitempty"`
+
+	// Older The imported ledger is older than what was delivered from here, and stands still: accept it, or import a newer one
+	Older        *string `json:"older,omitempty"`
+	Pools        *int    `json:"pools,omitempty"`
+	Reservations *int    `json:"reservations,omitempty"`
+
+	// Restored What the ledger has reserved and was delivered or bound again
+	Restored []LedgerDifference `json:"restored"`
+	Tenants  *int               `json:"tenants,omitempty"`
 }
 
 // Model defines model for Model.
@@ -956,13 +1002,16 @@ type TrafficShare struct {
 // VerifyReport defines model for VerifyReport.
 type VerifyReport struct {
 	// At RFC 3339 in UTC with six digits of the second's fraction
-	At             Time        `json:"at"`
-	Clean          bool        `json:"clean"`
-	JournalEntries int         `json:"journalEntries"`
-	Pools          int         `json:"pools"`
-	Reservations   int         `json:"reservations"`
-	Tenants        int         `json:"tenants"`
-	Violations     []Violation `json:"violations"`
+	At             Time `json:"at"`
+	Clean          bool `json:"clean"`
+	JournalEntries int  `json:"journalEntries"`
+
+	// Older Why this ledger stands still: it is older than what was delivered. Absent: it does not.
+	Older        *string     `json:"older,omitempty"`
+	Pools        int         `json:"pools"`
+	Reservations int         `json:"reservations"`
+	Tenants      int         `json:"tenants"`
+	Violations   []Violation `json:"violations"`
 }
 
 // Violation defines model for Violation.
@@ -985,6 +1034,9 @@ type TenantPath = string
 type StreamEventsParams struct {
 	Topics *string `form:"topics,omitempty" json:"topics,omitempty"`
 }
+
+// ImportLedgerJSONBody defines parameters for ImportLedger.
+type ImportLedgerJSONBody map[string]interface{}
 
 // ListRequestsParams defines parameters for ListRequests.
 type ListRequestsParams struct {
@@ -1056,6 +1108,9 @@ type GetScalingParams struct {
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = NewKey
+
+// ImportLedgerJSONRequestBody defines body for ImportLedger for application/json ContentType.
+type ImportLedgerJSONRequestBody ImportLedgerJSONBody
 
 // PutPoolJSONRequestBody defines body for PutPool for application/json ContentType.
 type PutPoolJSONRequestBody = Cap
@@ -1190,13 +1245,20 @@ type ClientInterface interface {
 
 	// ExportLedger performs a GET /ledger/export (the `ExportLedger` operationId) request.
 	//
-	// Not built yet; answers 501.
+	// The whole ledger as one document of one snapshot, streamed (admin): format "modeldock-ledger/1", incarnation, journalSeq, exportedAt, then tenants, pools, reservations, journal, outbox, bindings, keys (hashes of secrets only), grants, audit and firstChunks, with every column, in this order. Sessions and single inference records are not in it. A document that lacks its end is refused by the import. One export at a time; a second is 409.
 	ExportLedger(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ImportLedger performs a POST /ledger/import (the `ImportLedger` operationId) request.
+	// ImportLedgerWithBody performs a POST /ledger/import (the `ImportLedger` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
-	ImportLedger(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// With a document of GET /ledger/export (admin, at most 1 GiB): takes it into a ledger that holds no request and no journal entry, wholly or not at all; that ledger's pools, tenants, keys, grants, sessions and audit are replaced, and the calling key stays. With {"acceptOlder":true}: a ledger that is older than what was delivered, and therefore stands still, is taken as the truth; the call returns when every object that it does not know is gone with its processes.
+	ImportLedgerWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportLedger performs a POST /ledger/import (the `ImportLedger` operationId) request.
+	// Takes a body of the `application/json` content type.
+	//
+	// With a document of GET /ledger/export (admin, at most 1 GiB): takes it into a ledger that holds no request and no journal entry, wholly or not at all; that ledger's pools, tenants, keys, grants, sessions and audit are replaced, and the calling key stays. With {"acceptOlder":true}: a ledger that is older than what was delivered, and therefore stands still, is taken as the truth; the call returns when every object that it does not know is gone with its processes.
+	ImportLedger(ctx context.Context, body ImportLedgerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// VerifyLedger performs a GET /ledger/verify (the `VerifyLedger` operationId) request.
 	VerifyLedger(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1475,7 +1537,7 @@ func (c *Client) RevokeKey(ctx context.Context, keyId string, reqEditors ...Requ
 
 // ExportLedger performs a GET /ledger/export (the `ExportLedger` operationId) request.
 //
-// Not built yet; answers 501.
+// The whole ledger as one document of one snapshot, streamed (admin): format "modeldock-ledger/1", incarnation, journalSeq, exportedAt, then tenants, pools, reservations, journal, outbox, bindings, keys (hashes of secrets only), grants, audit and firstChunks, with every column, in this order. Sessions and single inference records are not in it. A document that lacks its end is refused by the import. One export at a time; a second is 409.
 func (c *Client) ExportLedger(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExportLedgerRequest(c.Server)
 	if err != nil {
@@ -1488,11 +1550,28 @@ func (c *Client) ExportLedger(ctx context.Context, reqEditors ...RequestEditorFn
 	return c.Client.Do(req)
 }
 
-// ImportLedger performs a POST /ledger/import (the `ImportLedger` operationId) request.
+// ImportLedgerWithBody performs a POST /ledger/import (the `ImportLedger` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
-func (c *Client) ImportLedger(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewImportLedgerRequest(c.Server)
+// With a document of GET /ledger/export (admin, at most 1 GiB): takes it into a ledger that holds no request and no journal entry, wholly or not at all; that ledger's pools, tenants, keys, grants, sessions and audit are replaced, and the calling key stays. With {"acceptOlder":true}: a ledger that is older than what was delivered, and therefore stands still, is taken as the truth; the call returns when every object that it does not know is gone with its processes.
+func (c *Client) ImportLedgerWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportLedgerRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportLedger performs a POST /ledger/import (the `ImportLedger` operationId) request.
+// Takes a body of the `application/json` content type.
+//
+// With a document of GET /ledger/export (admin, at most 1 GiB): takes it into a ledger that holds no request and no journal entry, wholly or not at all; that ledger's pools, tenants, keys, grants, sessions and audit are replaced, and the calling key stays. With {"acceptOlder":true}: a ledger that is older than what was delivered, and therefore stands still, is taken as the truth; the call returns when every object that it does not know is gone with its processes.
+func (c *Client) ImportLedger(ctx context.Context, body ImportLedgerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportLedgerRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2356,8 +2435,19 @@ func NewExportLedgerRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
-// NewImportLedgerRequest constructs an http.Request for the ImportLedger method
-func NewImportLedgerRequest(server string) (*http.Request, error) {
+// NewImportLedgerRequest calls the generic ImportLedger builder with application/json body
+func NewImportLedgerRequest(server string, body ImportLedgerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewImportLedgerRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewImportLedgerRequestWithBody constructs an http.Request for the ImportLedger method, with any body, and a specified content type
+func NewImportLedgerRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -2375,10 +2465,12 @@ func NewImportLedgerRequest(server string) (*http.Request, error) {
 		return nil, err
 	}
 
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -3847,17 +3939,24 @@ type ClientWithResponsesInterface interface {
 
 	// ExportLedgerWithResponse performs a GET /ledger/export (the `ExportLedger` operationId) request.
 	//
-	// Not built yet; answers 501.
+	// The whole ledger as one document of one snapshot, streamed (admin): format "modeldock-ledger/1", incarnation, journalSeq, exportedAt, then tenants, pools, reservations, journal, outbox, bindings, keys (hashes of secrets only), grants, audit and firstChunks, with every column, in this order. Sessions and single inference records are not in it. A document that lacks its end is refused by the import. One export at a time; a second is 409.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	ExportLedgerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExportLedgerResponse, error)
 
-	// ImportLedgerWithResponse performs a POST /ledger/import (the `ImportLedger` operationId) request.
+	// ImportLedgerWithBodyWithResponse performs a POST /ledger/import (the `ImportLedger` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
+	// With a document of GET /ledger/export (admin, at most 1 GiB): takes it into a ledger that holds no request and no journal entry, wholly or not at all; that ledger's pools, tenants, keys, grants, sessions and audit are replaced, and the calling key stays. With {"acceptOlder":true}: a ledger that is older than what was delivered, and therefore stands still, is taken as the truth; the call returns when every object that it does not know is gone with its processes.
 	//
 	// Returns a wrapper object for the known response body format(s).
-	ImportLedgerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ImportLedgerResponse, error)
+	ImportLedgerWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportLedgerResponse, error)
+
+	// ImportLedgerWithResponse performs a POST /ledger/import (the `ImportLedger` operationId) request.
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// With a document of GET /ledger/export (admin, at most 1 GiB): takes it into a ledger that holds no request and no journal entry, wholly or not at all; that ledger's pools, tenants, keys, grants, sessions and audit are replaced, and the calling key stays. With {"acceptOlder":true}: a ledger that is older than what was delivered, and therefore stands still, is taken as the truth; the call returns when every object that it does not know is gone with its processes.
+	ImportLedgerWithResponse(ctx context.Context, body ImportLedgerJSONRequestBody, reqEditors ...RequestEditorFn) (*ImportLedgerResponse, error)
 
 	// VerifyLedgerWithResponse performs a GET /ledger/verify (the `VerifyLedger` operationId) request.
 	//
@@ -4435,8 +4534,15 @@ func (r RevokeKeyResponse) ContentType() string {
 type ExportLedgerResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *map[string]interface{}
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExportLedgerResponse) GetJSON200() *map[string]interface{} {
+	return r.JSON200
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -4476,8 +4582,15 @@ func (r ExportLedgerResponse) ContentType() string {
 type ImportLedgerResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LedgerImported
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ImportLedgerResponse) GetJSON200() *LedgerImported {
+	return r.JSON200
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -5969,7 +6082,7 @@ func (c *ClientWithResponses) RevokeKeyWithResponse(ctx context.Context, keyId s
 
 // ExportLedgerWithResponse performs a GET /ledger/export (the `ExportLedger` operationId) request.
 //
-// Not built yet; answers 501.
+// The whole ledger as one document of one snapshot, streamed (admin): format "modeldock-ledger/1", incarnation, journalSeq, exportedAt, then tenants, pools, reservations, journal, outbox, bindings, keys (hashes of secrets only), grants, audit and firstChunks, with every column, in this order. Sessions and single inference records are not in it. A document that lacks its end is refused by the import. One export at a time; a second is 409.
 //
 // Returns a wrapper object for the known response body format(s).
 func (c *ClientWithResponses) ExportLedgerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExportLedgerResponse, error) {
@@ -5980,13 +6093,26 @@ func (c *ClientWithResponses) ExportLedgerWithResponse(ctx context.Context, reqE
 	return ParseExportLedgerResponse(rsp)
 }
 
-// ImportLedgerWithResponse performs a POST /ledger/import (the `ImportLedger` operationId) request.
+// ImportLedgerWithBodyWithResponse performs a POST /ledger/import (the `ImportLedger` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
+// With a document of GET /ledger/export (admin, at most 1 GiB): takes it into a ledger that holds no request and no journal entry, wholly or not at all; that ledger's pools, tenants, keys, grants, sessions and audit are replaced, and the calling key stays. With {"acceptOlder":true}: a ledger that is older than what was delivered, and therefore stands still, is taken as the truth; the call returns when every object that it does not know is gone with its processes.
 //
 // Returns a wrapper object for the known response body format(s).
-func (c *ClientWithResponses) ImportLedgerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ImportLedgerResponse, error) {
-	rsp, err := c.ImportLedger(ctx, reqEditors...)
+func (c *ClientWithResponses) ImportLedgerWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportLedgerResponse, error) {
+	rsp, err := c.ImportLedgerWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportLedgerResponse(rsp)
+}
+
+// ImportLedgerWithResponse performs a POST /ledger/import (the `ImportLedger` operationId) request.
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// With a document of GET /ledger/export (admin, at most 1 GiB): takes it into a ledger that holds no request and no journal entry, wholly or not at all; that ledger's pools, tenants, keys, grants, sessions and audit are replaced, and the calling key stays. With {"acceptOlder":true}: a ledger that is older than what was delivered, and therefore stands still, is taken as the truth; the call returns when every object that it does not know is gone with its processes.
+func (c *ClientWithResponses) ImportLedgerWithResponse(ctx context.Context, body ImportLedgerJSONRequestBody, reqEditors ...RequestEditorFn) (*ImportLedgerResponse, error) {
+	rsp, err := c.ImportLedger(ctx, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -6687,6 +6813,13 @@ func ParseExportLedgerResponse(rsp *http.Response) (*ExportLedgerResponse, error
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest map[string]interface{}
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6713,6 +6846,13 @@ func ParseImportLedgerResponse(rsp *http.Response) (*ImportLedgerResponse, error
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LedgerImported
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

@@ -7,15 +7,9 @@ import (
 	"time"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/evidence"
 	"modeldock.io/internal/traffic"
 )
-
-// kept are the two chunks of one reservation.
-type kept struct {
-	budget.Ref
-	First  traffic.Chunk
-	Latest traffic.Chunk
-}
 
 // PutInferences writes a batch of records and keeps first and latest chunks.
 func (l *Ledger) PutInferences(ctx context.Context, batch []traffic.Inference) error {
@@ -60,7 +54,7 @@ func (s *state) keep(ref budget.Ref, c traffic.Chunk) {
 		}
 		return
 	}
-	s.Chunks = append(s.Chunks, kept{Ref: ref, First: c, Latest: c})
+	s.Chunks = append(s.Chunks, evidence.Kept{Ref: ref, First: c, Latest: c})
 }
 
 // compare orders chunks by time, then by id.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/evidence"
 	"modeldock.io/internal/traffic"
 )
 
@@ -29,7 +30,7 @@ type state struct {
 	Sessions     []budget.Session
 	Audit        []budget.AuditEntry
 	Inferences   []traffic.Inference
-	Chunks       []kept
+	Chunks       []evidence.Kept
 
 	changes []budget.Change // of the running update, not stored
 }

@@ -119,7 +119,7 @@ func (l *Ledger) Identity(ctx context.Context) (incarnation string, journalSeq i
 		if id.incarnation, err = q.GetMeta(ctx, incarnationKey); err != nil {
 			return id, err
 		}
-		id.seq, err = q.HighestJournalSeq(ctx)
+		id.seq, err = highestJournalSeq(ctx, q)
 		return id, err
 	})
 	return id.incarnation, id.seq, err

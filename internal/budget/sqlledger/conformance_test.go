@@ -67,3 +67,8 @@ func TestQueueAgainstTheOracle(t *testing.T) {
 	t.Parallel()
 	ledgertest.CompareQueue(t, openFast, oracle)
 }
+
+func TestCopiesBetweenKinds(t *testing.T) {
+	t.Parallel()
+	ledgertest.RoundTrip(t, open, oracle)
+}

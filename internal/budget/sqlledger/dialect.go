@@ -18,6 +18,10 @@ type queries interface {
 	// ReserveSet turns waiting rows into reserved ones and writes the journal
 	// and the apply intent of each (INV5). The answer has the order of picked.
 	ReserveSet(ctx context.Context, now time.Time, picked []budget.Request) ([]sqlitequery.Reservation, error)
+	copyStatements
+	// NumberJournalAbove makes the journal's next number larger than seq, where
+	// the database can do that in a transaction; see dialect.numberJournalAbove.
+	NumberJournalAbove(ctx context.Context, seq int64) error
 }
 
 // dialect is everything else that the databases differ in.
@@ -27,6 +31,9 @@ type dialect interface {
 	session(ctx context.Context, conn *sql.Conn, before func(string) error) (*session, error)
 	// beginSnapshot opens a transaction that sees one state of the ledger.
 	beginSnapshot(ctx context.Context, s *session) error
+	// numberJournalAbove is NumberJournalAbove for a database that can only do
+	// it outside of transactions. It may lower: the caller knows the number.
+	numberJournalAbove(ctx context.Context, db *sql.DB, seq int64) error
 	// isConstraint reports whether a row was refused; the database has then
 	// undone the one statement and the transaction goes on.
 	isConstraint(err error) bool

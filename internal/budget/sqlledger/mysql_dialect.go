@@ -78,6 +78,27 @@ func (mysqlDialect) beginSnapshot(ctx context.Context, s *session) error {
 	return s.exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
 }
 
+// numberJournalAbove sets the table's next number. It ends a transaction, so
+// it has a connection of its own; and it waits for every reader of the table,
+// with everybody else behind it, so it does not wait for long.
+func (mysqlDialect) numberJournalAbove(ctx context.Context, db *sql.DB, seq int64) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	for _, statement := range []string{
+		fmt.Sprintf("SET SESSION lock_wait_timeout = %d", int(lockWait.Seconds())),
+		fmt.Sprintf("ALTER TABLE journal AUTO_INCREMENT = %d", seq+1),
+		"SET SESSION lock_wait_timeout = DEFAULT",
+	} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
 func (mysqlDialect) isConstraint(err error) bool {
 	return errors.Is(err, errNoParent) || errors.Is(err, errTaken) || slices.Contains(refusals[:], errorNumber(err))
 }

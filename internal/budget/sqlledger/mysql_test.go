@@ -93,3 +93,9 @@ func TestMySQLQueueAgainstTheOracle(t *testing.T) {
 	t.Parallel()
 	ledgertest.CompareQueue(t, openMySQL, oracle)
 }
+
+// From one machine to MariaDB and back.
+func TestMySQLCopies(t *testing.T) {
+	t.Parallel()
+	ledgertest.RoundTrip(t, open, openMySQL)
+}

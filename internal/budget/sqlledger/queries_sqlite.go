@@ -9,8 +9,11 @@ import (
 	"modeldock.io/internal/budget/sqlledger/sqlitequery"
 )
 
-// sqliteQueries are the generated queries and the one that takes several.
-type sqliteQueries struct{ *sqlitequery.Queries }
+// sqliteQueries are the generated queries and those that the generator cannot say.
+type sqliteQueries struct {
+	*sqlitequery.Queries
+	db sqlitequery.DBTX
+}
 
 var _ queries = sqliteQueries{}
 
@@ -31,4 +34,13 @@ func (q sqliteQueries) ReserveSet(ctx context.Context, now time.Time, picked []b
 		rows = append(rows, row)
 	}
 	return rows, nil
+}
+
+// NumberJournalAbove writes SQLite's own table of the numbers given out.
+func (q sqliteQueries) NumberJournalAbove(ctx context.Context, seq int64) error {
+	if _, err := q.db.ExecContext(ctx, "INSERT INTO sqlite_sequence (name, seq) SELECT 'journal', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'journal')"); err != nil {
+		return err
+	}
+	_, err := q.db.ExecContext(ctx, "UPDATE sqlite_sequence SET seq = ? WHERE name = 'journal' AND seq < ?", seq, seq)
+	return err
 }

@@ -82,7 +82,9 @@ func isBusy(err error) bool { return primaryCode(err) == sqlite3.SQLITE_BUSY }
 // sqliteDialect is SQLite's side of the differences.
 type sqliteDialect struct{}
 
-func (sqliteDialect) queries(db sqlitequery.DBTX) queries { return sqliteQueries{sqlitequery.New(db)} }
+func (sqliteDialect) queries(db sqlitequery.DBTX) queries {
+	return sqliteQueries{sqlitequery.New(db), db}
+}
 
 func (sqliteDialect) session(_ context.Context, conn *sql.Conn, before func(string) error) (*session, error) {
 	return newSession(conn, before), nil
@@ -91,6 +93,9 @@ func (sqliteDialect) session(_ context.Context, conn *sql.Conn, before func(stri
 func (sqliteDialect) beginSnapshot(ctx context.Context, s *session) error {
 	return s.exec(ctx, "BEGIN")
 }
+
+// numberJournalAbove: the transaction does it.
+func (sqliteDialect) numberJournalAbove(context.Context, *sql.DB, int64) error { return nil }
 
 func (sqliteDialect) isConstraint(err error) bool {
 	return primaryCode(err) == sqlite3.SQLITE_CONSTRAINT

@@ -175,6 +175,13 @@ func (t *Target) open() error {
 	if err != nil {
 		return err
 	}
+	t.sort(records)
+	return nil
+}
+
+// sort tells our objects from those of other ledgers.
+func (t *Target) sort(records map[string]record) {
+	clear(t.foreign)
 	for name, rec := range records {
 		if rec.Owned(name, t.cfg.Ledger) {
 			t.objects[name] = newObject(rec)
@@ -184,6 +191,23 @@ func (t *Target) open() error {
 		t.foreign[name] = rec
 		t.log.Warn("object is not ours and is left alone", "object", name, "ledger", rec.ledger())
 	}
+}
+
+// Adopt makes the target run the objects of another ledger, which took the
+// place of one that has none here.
+func (t *Target) Adopt(ledger string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.objects); n > 0 {
+		return fmt.Errorf("run the objects of ledger %s: %d objects of ledger %s are still here", ledger, n, t.cfg.Ledger)
+	}
+	records, err := t.store.Load()
+	if err != nil {
+		return fmt.Errorf("run the objects of ledger %s: %w", ledger, err)
+	}
+	t.cfg.Ledger = ledger
+	t.sort(records)
+	t.poke()
 	return nil
 }
 

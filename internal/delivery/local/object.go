@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"strconv"
 	"time"
 
 	"modeldock.io/internal/budget"
@@ -18,6 +20,8 @@ const (
 	annotationTenant = "modeldock.io/tenant"
 	annotationID     = "modeldock.io/request-id"
 	annotationLedger = "modeldock.io/ledger"
+	// annotationSeq is the ledger's highest journal number at the latest delivery.
+	annotationSeq = "modeldock.io/journal-seq"
 )
 
 const recordVersion = 1
@@ -36,6 +40,22 @@ type record struct {
 }
 
 func (r record) ledger() string { return r.Annotations[annotationLedger] }
+
+// journalSeq is 0 on objects that were written before it was.
+func (r record) journalSeq() int64 {
+	seq, _ := strconv.ParseInt(r.Annotations[annotationSeq], 10, 64)
+	return seq
+}
+
+// stamped returns the annotations with a newer journal number; the old ones
+// may be read meanwhile and are left as they are.
+func (r record) stamped(seq int64) map[string]string {
+	out := maps.Clone(r.Annotations)
+	if seq > r.journalSeq() {
+		out[annotationSeq] = strconv.FormatInt(seq, 10)
+	}
+	return out
+}
 
 func (r record) ref() budget.Ref {
 	return budget.Ref{Tenant: r.Annotations[annotationTenant], ID: r.Annotations[annotationID]}

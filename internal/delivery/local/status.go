@@ -14,7 +14,7 @@ import (
 // status tells what is really there. Called under the lock.
 func (t *Target) status(o *object) delivery.Status {
 	st := delivery.Status{
-		Ref: o.rec.ref(), Object: o.rec.object(), Ledger: o.rec.ledger(), Exists: true,
+		Ref: o.rec.ref(), Object: o.rec.object(), Ledger: o.rec.ledger(), JournalSeq: o.rec.journalSeq(), Exists: true,
 		Generation: o.rec.Generation, Wanted: o.wanted(), LastFailure: o.lastFailure,
 		CreatedAt: o.rec.CreatedAt, DeletingAt: o.rec.DeletingAt, ObservedAt: t.now(),
 	}

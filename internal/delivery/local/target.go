@@ -17,11 +17,11 @@ var _ delivery.Target = (*Target)(nil)
 
 // Apply writes the object's record and returns; the loop does the rest.
 func (t *Target) Apply(_ context.Context, d delivery.Desired) (budget.Object, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if d.Ledger != t.cfg.Ledger {
 		return budget.Object{}, fmt.Errorf("apply %s: it belongs to ledger %s, and this machine runs for ledger %s", d.Name, d.Ledger, t.cfg.Ledger)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.closing {
 		return budget.Object{}, fmt.Errorf("apply %s: ModelDock is stopping; it is delivered after the next start", d.Name)
 	}
@@ -44,6 +44,7 @@ func (t *Target) Apply(_ context.Context, d delivery.Desired) (budget.Object, er
 	next := o.rec
 	next.Generation, next.Model, next.Funded = d.Generation, d.Model, d.Funded
 	if next.Generation != o.rec.Generation || next.Funded != o.rec.Funded || next.process() != o.rec.process() {
+		next.Annotations = o.rec.stamped(d.JournalSeq)
 		if err := t.store.Save(next); err != nil {
 			return budget.Object{}, err
 		}
@@ -87,6 +88,7 @@ func (t *Target) create(d delivery.Desired) (budget.Object, error) {
 	if rec.UID == "" {
 		rec.UID = newUID()
 	}
+	rec.Annotations = rec.stamped(d.JournalSeq)
 	if !rec.Owned(d.Name, t.cfg.Ledger) {
 		return budget.Object{}, fmt.Errorf("apply %s: the name does not belong to request %s of tenant %s", d.Name, d.Ref.ID, d.Ref.Tenant)
 	}
@@ -152,7 +154,7 @@ func (t *Target) List(_ context.Context) ([]delivery.Status, error) {
 	for _, name := range slices.Sorted(maps.Keys(t.foreign)) {
 		rec := t.foreign[name]
 		out = append(out, delivery.Status{
-			Ref: rec.ref(), Object: budget.Object{Name: name, UID: rec.UID}, Ledger: rec.ledger(), Exists: true,
+			Ref: rec.ref(), Object: budget.Object{Name: name, UID: rec.UID}, Ledger: rec.ledger(), JournalSeq: rec.journalSeq(), Exists: true,
 			Generation: rec.Generation, Reason: delivery.NotOwned, ObservedAt: t.now(),
 			Message: fmt.Sprintf("%s is not an object of this ledger and was left untouched", t.store.path(name)),
 		})

@@ -99,6 +99,11 @@ func (c *Client) Get(ctx context.Context, path string, out any) error {
 	return c.read(path, resp, out)
 }
 
+// Post is Get for what changes something there.
+func (c *Client) Post(ctx context.Context, path string, in, out any) error {
+	return c.call(ctx, path, in, out)
+}
+
 // Watch calls changed for every hint until ctx ends; with an empty Ref
 // anything may have changed, as at the beginning and after every interruption.
 func (c *Client) Watch(ctx context.Context, changed func(budget.Ref)) {

@@ -96,21 +96,25 @@ func (s *Server) Handler() http.Handler {
 func answer[In, Out any](w http.ResponseWriter, r *http.Request, call func(In) (Out, error)) {
 	var in In
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&in); err != nil {
-		fail(w, fmt.Errorf("read the call %s: %w", r.URL.Path, err))
+		Fail(w, fmt.Errorf("read the call %s: %w", r.URL.Path, err))
 		return
 	}
 	out, err := call(in)
 	if err != nil {
-		fail(w, err)
+		Fail(w, err)
 		return
 	}
-	write(w, http.StatusOK, out)
+	Answer(w, out)
 }
 
-func fail(w http.ResponseWriter, err error) {
+// Fail answers a client with an error, also for calls beside the target's own.
+func Fail(w http.ResponseWriter, err error) {
 	status, f := describe(err)
 	write(w, status, f)
 }
+
+// Answer answers a client with v.
+func Answer(w http.ResponseWriter, v any) { write(w, http.StatusOK, v) }
 
 func write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -122,12 +126,12 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	tail, err := strconv.Atoi(q.Get("tail"))
 	if err != nil {
-		fail(w, fmt.Errorf("read the call %s: tail: %w", r.URL.Path, err))
+		Fail(w, fmt.Errorf("read the call %s: tail: %w", r.URL.Path, err))
 		return
 	}
 	out, err := s.target.Logs(r.Context(), budget.Ref{Tenant: q.Get("tenant"), ID: q.Get("id")}, q.Get("replica"), tail, q.Get("follow") == "true")
 	if err != nil {
-		fail(w, err)
+		Fail(w, err)
 		return
 	}
 	defer func() { _ = out.Close() }()

@@ -1,0 +1,196 @@
+package backup
+
+import (
+	"fmt"
+	"iter"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/evidence"
+	"modeldock.io/internal/modelspec"
+)
+
+// Contents counts what a copy holds.
+type Contents struct{ Tenants, Pools, Reservations, Entries, Intents, Bindings, Keys, Grants, Audit, FirstChunks int }
+
+// Check judges all rows without a ledger: that each can stand by itself, that
+// none is there twice or refers to one that is not, and that every invariant
+// holds. What is not right is a *budget.CopyRefusedError with all of it.
+func Check(head budget.CopyHead, rows iter.Seq2[budget.Row, error]) (Contents, error) {
+	c := &checker{head: head, seen: map[string]bool{}, live: map[[3]string]string{}, last: map[string]int64{}}
+	for r, err := range rows {
+		if err != nil {
+			return c.contents, err
+		}
+		c.row(r)
+	}
+	c.found = append(c.found, budget.Verify(c.rows).Violations...)
+	if len(c.found) > 0 {
+		return c.contents, &budget.CopyRefusedError{Violations: c.found}
+	}
+	return c.contents, nil
+}
+
+type checker struct {
+	head     budget.CopyHead
+	contents Contents
+	rows     budget.Snapshot // without models
+	found    []budget.Violation
+	seen     map[string]bool      // by subject
+	live     map[[3]string]string // request that serves a model, by tenant, name and version
+	last     map[string]int64     // number of the latest row, by section
+}
+
+func (c *checker) fail(subject, format string, args ...any) {
+	c.found = append(c.found, budget.Violation{Invariant: "row", Subject: subject, Message: fmt.Sprintf(format, args...)})
+}
+
+// once notes a row, and fails one that is there twice.
+func (c *checker) once(subject string) {
+	if c.seen[subject] {
+		c.fail(subject, "is there twice")
+	}
+	c.seen[subject] = true
+}
+
+// numbered fails numbers that do not grow from row to row.
+func (c *checker) numbered(section, subject string, seq int64) {
+	if seq < 1 || seq <= c.last[section] {
+		c.fail(subject, "has number %d after %d; numbers begin at 1 and grow", seq, c.last[section])
+	}
+	c.last[section] = max(seq, c.last[section])
+}
+
+func (c *checker) row(r budget.Row) {
+	switch r := r.(type) {
+	case budget.Tenant:
+		c.contents.Tenants++
+		c.rows.Tenants = append(c.rows.Tenants, budget.Tenant{Name: r.Name, Cap: r.Cap, Used: r.Used})
+		c.account("tenant ", r.Name, r.Cap)
+	case budget.Pool:
+		c.contents.Pools++
+		c.rows.Pools = append(c.rows.Pools, r)
+		c.account("pool ", r.Name, r.Cap)
+	case budget.Reservation:
+		c.contents.Reservations++
+		c.reservation(r)
+		r.Model = modelspec.Model{}
+		c.rows.Reservations = append(c.rows.Reservations, r)
+	case budget.Entry:
+		c.contents.Entries++
+		c.entry(r)
+		c.rows.Entries = append(c.rows.Entries, r)
+	case budget.Intent:
+		c.contents.Intents++
+		c.intent(r)
+		r.Model = modelspec.Model{}
+		c.rows.Intents = append(c.rows.Intents, r)
+	case budget.Binding:
+		c.contents.Bindings++
+		c.rows.Bindings = append(c.rows.Bindings, r)
+		c.name("binding of "+request(r.Ref), r.UID, r.Name)
+	case budget.APIKey:
+		c.contents.Keys++
+		c.key(r)
+	case budget.Grant:
+		c.contents.Grants++
+		s := fmt.Sprintf("grant of %s/%s to %s", r.Owner, r.Model, r.Grantee)
+		c.once(s)
+		c.name(s, r.Owner, r.Model, r.Grantee)
+		if r.Owner == r.Grantee {
+			c.fail(s, "grants a model to its owner")
+		}
+	case budget.AuditEntry:
+		c.contents.Audit++
+		c.numbered(audit, fmt.Sprintf("audit entry %d", r.Seq), r.Seq)
+	case evidence.Kept:
+		c.contents.FirstChunks++
+		c.once("first chunk of " + request(r.Ref))
+	}
+}
+
+func request(ref budget.Ref) string { return "request " + ref.Tenant + "/" + ref.ID }
+
+const longestName = 255 // what the databases hold
+
+func (c *checker) name(subject string, names ...string) {
+	for _, n := range names {
+		if n == "" || len(n) > longestName {
+			c.fail(subject, "has a name of %d bytes; one has 1 to %d", len(n), longestName)
+		}
+	}
+}
+
+func (c *checker) account(kind, name string, limit int64) {
+	c.once(kind + name)
+	c.name(kind+name, name)
+	if limit < 0 {
+		c.fail(kind+name, "has the cap %d, below zero", limit)
+	}
+}
+
+func (c *checker) reservation(r budget.Reservation) {
+	s := request(r.Ref)
+	c.once(s)
+	c.numbered(reservations, s, r.Seq)
+	c.name(s, r.Tenant, r.ID, r.Model.Name, r.Model.Version, r.SpecHash)
+	if !c.seen["tenant "+r.Tenant] || !c.seen["pool "+r.Pool] {
+		c.fail(s, "belongs to tenant %q and pool %q, and one of them is not in the copy", r.Tenant, r.Pool)
+	}
+	switch {
+	case r.Cost < 1 || r.Cost > budget.MaxCost || r.Priority < 0 || r.Priority > budget.MaxPriority:
+		c.fail(s, "has cost %d and priority %d; they go from 1 to %d and from 0 to %d", r.Cost, r.Priority, budget.MaxCost, budget.MaxPriority)
+	case r.Revision < 1 || r.Generation < 1 || r.Submits < 1:
+		c.fail(s, "has revision %d, generation %d and %d submits; each is at least 1", r.Revision, r.Generation, r.Submits)
+	case !r.ExpiresAt.After(r.CreatedAt):
+		c.fail(s, "expires at %s, not after its creation", spell(r.ExpiresAt))
+	}
+	if r.State.Final() {
+		return
+	}
+	model := [3]string{r.Tenant, r.Model.Name, r.Model.Version}
+	if other, taken := c.live[model]; taken {
+		c.fail(s, "serves model %s@%s, which request %q of the tenant serves too", r.Model.Name, r.Model.Version, other)
+	}
+	c.live[model] = r.ID
+}
+
+func (c *checker) entry(r budget.Entry) {
+	s := fmt.Sprintf("journal entry %d of %s", r.Seq, request(r.Ref))
+	c.numbered(journal, s, r.Seq)
+	switch r.Op {
+	case budget.OpReserve, budget.OpGrow, budget.OpShrink, budget.OpRelease:
+	default:
+		c.fail(s, "has the unknown op %q", r.Op)
+	}
+	if r.Seq > c.head.JournalSeq {
+		c.fail(s, "has a number above the copy's journalSeq %d", c.head.JournalSeq)
+	}
+}
+
+func (c *checker) intent(r budget.Intent) {
+	s := fmt.Sprintf("outbox row %d of %s", r.Seq, request(r.Ref))
+	c.numbered(outbox, s, r.Seq)
+	c.once(fmt.Sprintf("%s %d of %s", r.Op, r.Generation, request(r.Ref)))
+	switch {
+	case r.Op != budget.Apply && r.Op != budget.Delete:
+		c.fail(s, "has the unknown op %q", r.Op)
+	case r.Funded < 0 || r.Attempts < 0 || r.Generation < 1:
+		c.fail(s, "has generation %d, %d replicas and %d attempts; none is below zero and generations begin at 1", r.Generation, r.Funded, r.Attempts)
+	case (r.LeaseOwner == "") != r.LeaseUntil.IsZero() || (!r.DeliveredAt.IsZero() && r.LeaseOwner != ""):
+		c.fail(s, "has half a lease, or is delivered and leased")
+	}
+}
+
+func (c *checker) key(r budget.APIKey) {
+	s := "key " + r.ID
+	c.once(s)
+	c.name(s, r.ID)
+	switch r.Role {
+	case budget.RoleTenant, budget.RoleViewer, budget.RoleAdmin:
+	default:
+		c.fail(s, "has the unknown role %q", r.Role)
+	}
+	if (r.Role == budget.RoleTenant) != (r.Tenant != "") {
+		c.fail(s, "has role %q and tenant %q: a tenant's key names a tenant, any other names none", r.Role, r.Tenant)
+	}
+}
