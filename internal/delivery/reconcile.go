@@ -115,14 +115,14 @@ func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, there 
 	if !exists || st.Object.UID != bound.UID {
 		return &lostObject{res, bound}, nil
 	}
-	if st.Wanted == res.FundedReplicas() || !st.DeletingAt.IsZero() {
+	if st.Wanted == res.Funded || !st.DeletingAt.IsZero() {
 		return nil, nil
 	}
 	underWay, err := r.undelivered(ctx, res.Ref)
 	if err != nil || underWay {
 		return nil, err
 	}
-	note := fmt.Sprintf("the object runs for %d replicas and %d are paid for", st.Wanted, res.FundedReplicas())
+	note := fmt.Sprintf("the object runs for %d replicas and %d are paid for", st.Wanted, res.Funded)
 	if _, err := r.cfg.Target.Apply(ctx, r.desired(res, bound)); err != nil {
 		sum.add(res.Ref, "drift", bound.Object, fmt.Sprintf("%s; cannot be repaired: %v", note, err))
 		return nil, nil
@@ -139,7 +139,7 @@ func (r *Reconciler) undelivered(ctx context.Context, ref budget.Ref) (bool, err
 func (r *Reconciler) desired(res budget.Reservation, bound budget.Binding) Desired {
 	return Desired{
 		Ref: res.Ref, Ledger: r.cfg.Instance, Name: ObjectName(res.Ref), Generation: res.Generation,
-		Model: res.Model, Funded: res.FundedReplicas(), UID: bound.UID,
+		Model: res.Model, Funded: res.Funded, UID: bound.UID,
 	}
 }
 

@@ -76,9 +76,26 @@ func TestOnlyOneProcess(t *testing.T) {
 func TestAnotherVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filled(t)
-	edit(t, path, `"Version": 1`, `"Version": 2`)
-	if _, err := jsonledger.Open(path, jsonledger.Options{}); err == nil || !strings.Contains(err.Error(), "version 2") {
+	edit(t, path, `"Version": 2`, `"Version": 3`)
+	if _, err := jsonledger.Open(path, jsonledger.Options{}); err == nil || !strings.Contains(err.Error(), "version 3") {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// TestTheFirstVersionIsConverted: it had no funded replicas beside the slots.
+func TestTheFirstVersionIsConverted(t *testing.T) {
+	t.Parallel()
+	path := filled(t)
+	edit(t, path, `"Version": 2`, `"Version": 1`)
+	edit(t, path, "   \"Funded\": 1,\n   \"Submits\"", "   \"Submits\"")
+	l := openAt(t, path)
+	defer func() { _ = l.Close() }()
+	r, err := l.Get(t.Context(), budget.Ref{Tenant: "team-a", ID: "x"})
+	if err != nil || r.Funded != 1 || r.Held != 2 {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	if report, err := l.Verify(t.Context()); err != nil || !report.Clean() {
+		t.Fatalf("%v, %+v", err, report.Violations)
 	}
 }
 
