@@ -67,3 +67,8 @@ func TestQueueAgainstTheOracle(t *testing.T) {
 	t.Parallel()
 	ledgertest.CompareQueue(t, openFast, oracle)
 }
+
+func TestGrowthAgainstTheOracle(t *testing.T) {
+	t.Parallel()
+	ledgertest.CompareGrowth(t, openFast, oracle)
+}

@@ -93,3 +93,8 @@ func TestMySQLQueueAgainstTheOracle(t *testing.T) {
 	t.Parallel()
 	ledgertest.CompareQueue(t, openMySQL, oracle)
 }
+
+func TestMySQLGrowthAgainstTheOracle(t *testing.T) {
+	t.Parallel()
+	ledgertest.CompareGrowth(t, openMySQL, oracle)
+}
