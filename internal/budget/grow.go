@@ -76,14 +76,14 @@ func ShrinkCreditable(r Reservation, intents []Intent, generation int64, now tim
 // waiting requests nor those that are kept for one that has waited for the
 // head wait. Otherwise whoever grows again at every release would starve all
 // who wait. Waiting is as in Admissible; an amendment is refused with a
-// *BudgetBlockedError, nil means that it may be made.
+// *BlockedError, nil means that it may be made.
 func (q *Queue) Grows(waiting iter.Seq[Request], r Reservation, v Amendment) error {
 	if v.Take == 0 {
 		return nil
 	}
 	t, p := q.account(q.tenants, "tenant", r.Tenant), q.account(q.pools, "pool", r.Pool)
 	blocked := func(a *account, reason Reason) error {
-		return &BudgetBlockedError{
+		return &BlockedError{
 			Ref: r.Ref, From: r.Funded, To: v.Funded, Need: v.Take, By: a.kind, Reason: reason,
 			TenantUsed: t.used, TenantCap: t.limit, Pool: p.name, PoolUsed: p.used, PoolCap: p.limit,
 		}
@@ -109,9 +109,9 @@ func (q *Queue) Grows(waiting iter.Seq[Request], r Reservation, v Amendment) err
 // refuses reports whether a has less than slots to spare beside its queue.
 func (a *account) refuses(slots int64) bool { return a.keptFor != nil || a.free() < slots }
 
-// BudgetBlockedError says why more replicas cannot be funded now. Nothing was
+// BlockedError says why more replicas cannot be funded now. Nothing was
 // changed. Reason is QuotaBlocked, PoolBlocked or QueuedBehind.
-type BudgetBlockedError struct {
+type BlockedError struct {
 	Ref        Ref
 	From, To   int    // replicas
 	Need       int64  // slots that the difference takes
@@ -124,7 +124,7 @@ type BudgetBlockedError struct {
 	PoolCap    int64
 }
 
-func (e *BudgetBlockedError) Error() string {
+func (e *BlockedError) Error() string {
 	text := fmt.Sprintf("request %q cannot go from %d to %d replicas: that takes %d more slots; tenant %s holds %d of %d slots, pool %s holds %d of %d",
 		e.Ref.ID, e.From, e.To, e.Need, e.Ref.Tenant, e.TenantUsed, e.TenantCap, e.Pool, e.PoolUsed, e.PoolCap)
 	switch {

@@ -59,14 +59,14 @@ type Reservations interface {
 	// the new generation is written with it; what more replicas take is
 	// debited at once (see NextPatch), and what fewer free stays held until
 	// CreditShrink. Errors: ErrNotFound, ErrFinal, ErrReleaseRequested,
-	// *StaleGenerationError, *modelspec.FieldError, *BudgetBlockedError.
+	// *StaleGenerationError, *modelspec.FieldError, *BlockedError.
 	Patch(ctx context.Context, ref Ref, p Patch) (Reservation, error)
 	// Grow funds replicas in all, of a reserved request, up to replicas.max:
 	// the debit, its journal entry, and the apply intent of a new generation
 	// are one. Slots whose shrink was not credited yet are used first. Funded
 	// replicas ≥ replicas change nothing. It takes free slots only, and stands
 	// behind the queue: see Queue.Grows. Errors: ErrNotFound, ErrFinal,
-	// ErrNotReserved, ErrReleaseRequested, *ReplicaBoundError, *BudgetBlockedError.
+	// ErrNotReserved, ErrReleaseRequested, *ReplicaBoundError, *BlockedError.
 	Grow(ctx context.Context, ref Ref, replicas int) (Reservation, error)
 	// Shrink lowers the funded replicas to replicas, at least max(1,
 	// replicas.min), in a new generation. The slots stay held until the

@@ -122,6 +122,10 @@ func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, there 
 	if err != nil || underWay {
 		return nil, err
 	}
+	// The list is a moment old: what was changed and delivered since is no drift.
+	if now, err := r.cfg.Ledger.Get(ctx, res.Ref); err != nil || now.Revision != res.Revision {
+		return nil, err
+	}
 	note := fmt.Sprintf("the object runs for %d replicas and %d are paid for", st.Wanted, res.Funded)
 	if _, err := r.cfg.Target.Apply(ctx, r.desired(res, bound)); err != nil {
 		sum.add(res.Ref, "drift", bound.Object, fmt.Sprintf("%s; cannot be repaired: %v", note, err))

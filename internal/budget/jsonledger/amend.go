@@ -130,7 +130,7 @@ func (s *state) amend(r *budget.Reservation, m modelspec.Model, funded int, now 
 func (s *state) room(r budget.Reservation, to int, slots int64, now time.Time, headWait time.Duration) error {
 	t, p := s.tenant(r.Tenant), s.pool(r.Pool)
 	blocked := func(by string, reason budget.Reason) error {
-		return &budget.BudgetBlockedError{
+		return &budget.BlockedError{
 			Ref: r.Ref, From: r.Funded, To: to, Need: slots, By: by, Reason: reason,
 			TenantUsed: t.Used, TenantCap: t.Cap, Pool: p.Name, PoolUsed: p.Used, PoolCap: p.Cap,
 		}

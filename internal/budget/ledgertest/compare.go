@@ -106,7 +106,7 @@ func kindOf(err error) string {
 	var pool *budget.UnknownPoolError
 	var bound *budget.BoundElsewhereError
 	var stale *budget.StaleGenerationError
-	var blocked *budget.BudgetBlockedError
+	var blocked *budget.BlockedError
 	var replicas *budget.ReplicaBoundError
 	var field *modelspec.FieldError
 	switch {

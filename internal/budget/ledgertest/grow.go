@@ -195,7 +195,7 @@ func growRace(b *bundle) {
 			all.Go(func() {
 				ref := refs[i%2]
 				_, err := b.Grow(b.ctx, ref, 2+i%4)
-				var blocked *budget.BudgetBlockedError
+				var blocked *budget.BlockedError
 				if err != nil && !errors.As(err, &blocked) {
 					b.Errorf("grow: %v", err)
 				}

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,9 +66,12 @@ func (b *bundle) entries(ref budget.Ref, want ...int64) []budget.Entry {
 	b.Helper()
 	rows, err := b.Journal(b.ctx, ref)
 	b.ok(err)
-	equal(b, "journal entries", len(rows), len(want))
-	for i, e := range rows {
-		equal(b, "slots", e.Slots, want[i])
+	got := make([]int64, 0, len(rows))
+	for _, e := range rows {
+		got = append(got, e.Slots)
+	}
+	if !slices.Equal(got, want) {
+		b.Fatalf("the journal has %v, want %v", got, want)
 	}
 	return rows
 }
@@ -177,7 +181,7 @@ func patchRaises(b *bundle) {
 // blocked fails unless err says that growing is blocked, by whom and why.
 func (b *bundle) blocked(err error, by string, reason budget.Reason, need int64) {
 	b.Helper()
-	var e *budget.BudgetBlockedError
+	var e *budget.BlockedError
 	if !errors.As(err, &e) {
 		b.Fatalf("got %v, want that the budget blocks it", err)
 	}
@@ -235,9 +239,12 @@ func (b *bundle) pending(want ...budget.Ref) {
 	b.Helper()
 	rows, err := b.List(b.ctx, budget.Filter{ShrinkPending: true})
 	b.ok(err)
-	equal(b, "shrinks that wait for their credit", len(rows), len(want))
-	for i, r := range rows {
-		equal(b, "which", r.Ref, want[i])
+	got := make([]budget.Ref, 0, len(rows))
+	for _, r := range rows {
+		got = append(got, r.Ref)
+	}
+	if !slices.Equal(got, want) {
+		b.Fatalf("shrinks of %v wait for their credit, want %v", got, want)
 	}
 }
 
