@@ -103,7 +103,10 @@ func (s *Server) settledRecord(ctx context.Context, r budget.Reservation) (opena
 	if rec.Object == nil {
 		return rec, s.withOutbox(ctx, r, &rec)
 	}
-	return rec, s.withStatus(ctx, r, &rec)
+	if s.withStatus(ctx, r, &rec) {
+		return rec, s.withOutbox(ctx, r, &rec)
+	}
+	return rec, nil
 }
 
 // ending says why a request ended without ever being reserved.
@@ -145,14 +148,14 @@ func (s *Server) withOutbox(ctx context.Context, r budget.Reservation, rec *open
 	return nil
 }
 
-// withStatus tells what the target shows of a delivered reservation, and that
-// a change of it is still on its way.
-func (s *Server) withStatus(ctx context.Context, r budget.Reservation, rec *openapi.Request) error {
+// withStatus tells what the target shows of a delivered reservation, and
+// reports whether that is an older generation of it.
+func (s *Server) withStatus(ctx context.Context, r budget.Reservation, rec *openapi.Request) (older bool) {
 	st, err := s.Target.Observe(ctx, r.Ref)
 	if err != nil {
 		reason, message := "Unknown", "the target could not be read: "+err.Error()
 		rec.Reason, rec.Message = &reason, &message
-		return nil
+		return false
 	}
 	reason, message := string(st.Reason), st.Message
 	if !st.Exists && reason == "" {
@@ -170,8 +173,5 @@ func (s *Server) withStatus(ctx context.Context, r budget.Reservation, rec *open
 	}
 	rec.ReadyReplicas = st.Ready
 	rec.EverReady = rec.EverReady || st.Ready > 0
-	if st.Exists && st.Generation < r.Generation && r.ReleaseRequestedAt.IsZero() {
-		return s.withOutbox(ctx, r, rec)
-	}
-	return nil
+	return st.Exists && st.Generation < r.Generation && r.ReleaseRequestedAt.IsZero()
 }

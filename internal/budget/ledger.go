@@ -58,7 +58,8 @@ type Reservations interface {
 	// Waiting: only the stored model changes. Reserved: the apply intent of
 	// the new generation is written with it; what more replicas take is
 	// debited at once (see NextPatch), and what fewer free stays held until
-	// CreditShrink. Errors: ErrNotFound, ErrFinal, ErrReleaseRequested,
+	// CreditShrink. A repeated patch that took effect is answered stale.
+	// Errors: ErrNotFound, ErrFinal, ErrReleaseRequested,
 	// *StaleGenerationError, *modelspec.FieldError, *BlockedError.
 	Patch(ctx context.Context, ref Ref, p Patch) (Reservation, error)
 	// Grow funds replicas in all, of a reserved request, up to replicas.max:

@@ -6,7 +6,7 @@ UPDATE reservation SET funded = held / cost WHERE state = 'reserved';
 
 -- What a CHECK over rows that were there before could not say.
 -- +goose StatementBegin
-CREATE TRIGGER reservation_funds BEFORE UPDATE ON reservation
+CREATE TRIGGER reservation_funds BEFORE UPDATE OF state, funded ON reservation
   WHEN (NEW.state = 'reserved') <> (NEW.funded > 0)
 BEGIN
   SELECT RAISE(ABORT, 'a reservation has funded replicas if, and only if, it is reserved');
