@@ -280,6 +280,37 @@ func TestShrinkDrainsTheSurplus(t *testing.T) {
 	}
 }
 
+// The newest replica goes, whatever its number is; the other one then is what
+// the model's output is asked of.
+func TestShrinkKeepsTheOlderReplica(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := desired("t", "demo")
+	d.Funded = 2
+	b.apply(d)
+	st := b.untilReady(d)
+	younger, older := st.Replicas[0], st.Replicas[1]
+	if p, err := os.FindProcess(younger.PID); err != nil || p.Kill() != nil {
+		t.Fatalf("cannot kill %d", younger.PID)
+	}
+	b.until(d, "started again", func(s delivery.Status) bool { return s.Ready == 2 && s.Replicas[0].UID != younger.UID })
+	d.Generation, d.Funded = 2, 1
+	b.apply(d)
+	st = b.until(d, "one", func(s delivery.Status) bool { return s.Ready == 1 && len(s.Replicas) == 1 })
+	if st.Replicas[0].UID != older.UID {
+		t.Fatalf("%+v is left, want %+v", st.Replicas[0], older)
+	}
+	if name := b.target.firstRunning(d.Name, "nobody"); name != older.Name {
+		t.Fatalf("the output of %s is shown, want %s", name, older.Name)
+	}
+	d.Generation, d.Funded = 3, 2
+	b.apply(d)
+	st = b.untilReady(d)
+	if len(st.Replicas) != 2 || st.Replicas[1].UID != older.UID {
+		t.Fatalf("status %+v", st)
+	}
+}
+
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
