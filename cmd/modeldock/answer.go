@@ -33,7 +33,11 @@ func check(code int, status, contentType string, body []byte) error {
 	if field == "tenant" && code == http.StatusBadRequest {
 		message += "; on the command line: --tenant NAME"
 	}
-	return &exitError{exitOf(code), errors.New(plain(message))}
+	exit := exitOf(code)
+	if e.Error.Code == "budget_blocked" { // a conflict with others, not with the request
+		exit = exitBroken
+	}
+	return &exitError{exit, errors.New(plain(message))}
 }
 
 func strangeAnswer(status, contentType string) error {

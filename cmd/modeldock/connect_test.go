@@ -205,6 +205,8 @@ func TestErrorsOfEveryShape(t *testing.T) {
 		{413, `{"error":{"code":"body_too_large","message":"large"}}`, exitUsage, "large"},
 		{500, `{}`, exitFailed, "500"},
 		{501, `{"error":{"code":"not_implemented","message":"later"}}`, exitFailed, "later"},
+		{409, `{"error":{"code":"budget_blocked","message":"team-a holds 2 of 2"}}`, exitBroken, "2 of 2 (budget_blocked)"},
+		{409, `{"error":{"code":"stale_generation","message":"read it again","field":"generation"}}`, exitConflict, "(stale_generation)"},
 		{503, `{"error":{"code":"unavailable","message":"soon"}}`, exitFailed, "soon"},
 		{500, `{"error":{"code":"internal","message":"a\u001b[31m\nb"}}`, exitFailed, "a [31m b"},
 	} {

@@ -79,6 +79,27 @@ func TestWaitOutcomes(t *testing.T) {
 	a.run("release", "slow", "--wait", "--timeout", "100ms").exits(exitPending, "still slow", "Draining")
 }
 
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	a := tenant(t)
+	a.run("submit", "--id", "demo", quick, "--wait").exits(exitOK, "1/1")
+	a.run("update", "demo", "--min", "2", "--wait").exits(exitOK, "reserved", "Available", "2/2")
+	a.run("update", "demo", "--min", "3").exits(exitBroken, "from 2 to 3 replicas", "holds 2 of 2 slots", "budget_blocked")
+	a.run("get", "demo").exits(exitOK, "2/2")
+	a.run("update", "demo", "--weight", "0", "-o", "json").exits(exitOK, `"weight": 0`, `"generation": 3`, `"min": 2`)
+	a.run("update", "demo", "--min", "0", "--wait").exits(exitOK, "1/1")
+	a.run("ledger", "journal", "demo").exits(exitOK, "reserve", "grow", "shrink", "-1")
+	a.run("update", "demo", "--max", "0").exits(exitUsage, "replicas.max")
+	a.run("update", "demo", "--weight", "1001").exits(exitUsage, "traffic.weight")
+	a.run("update", "demo").exits(exitUsage, "min")
+	a.run("update", "nobody", "--min", "1").exits(exitNotFound, "nobody")
+	a.run("release", "demo", "--wait").exits(exitOK, "released")
+	a.run("update", "demo", "--min", "2", "--wait").exits(exitConflict, "final_state")
+	a.run("submit", "--id", "later", "--cost", "9").exits(exitOK, "ExceedsQuota")
+	a.run("update", "later", "--min", "2").exits(exitOK, "waiting", "0/2")
+	a.run("update", "later", "--min", "3", "--wait", "--timeout", "1h").exits(exitBroken, "ExceedsQuota")
+}
+
 func TestNoCardIsLargeEnough(t *testing.T) {
 	t.Parallel()
 	a := tenant(t)

@@ -135,9 +135,12 @@ func (c *cli) printRequest(r openapi.Request) error {
 func requestTable(rs []openapi.Request) table {
 	t := table{head: []string{"ID", "TENANT", "STATE", "REASON", "READY", "COST", "HELD", "PRIORITY", "MODEL", "ENGINE", "AGE", "MESSAGE"}}
 	for _, r := range rs {
-		replicas := 1
-		if r.Model.Replicas != nil && r.Model.Replicas.Min != nil {
-			replicas = max(1, *r.Model.Replicas.Min)
+		replicas := r.FundedReplicas
+		if replicas == 0 { // what it asks for, or had
+			replicas = 1
+			if r.Model.Replicas != nil && r.Model.Replicas.Min != nil {
+				replicas = max(1, *r.Model.Replicas.Min)
+			}
 		}
 		t.add(r.Id, r.Tenant, string(r.State), text(r.Reason), fmt.Sprintf("%d/%d", r.ReadyReplicas, replicas),
 			fmt.Sprint(r.Cost), fmt.Sprint(r.Held), fmt.Sprint(r.Priority),

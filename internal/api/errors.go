@@ -25,6 +25,10 @@ const (
 	codeMethod         = "method_not_allowed"
 	codeConflict       = "conflict"
 	codeModelInUse     = "model_in_use"
+	codeStale          = "stale_generation"
+	codeBudgetBlocked  = "budget_blocked"
+	codeFinal          = "final_state"
+	codeReleasing      = "release_requested"
 	codeTooLarge       = "body_too_large"
 	codeNotImplemented = "not_implemented"
 	codeUnavailable    = "unavailable"
@@ -86,6 +90,8 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		conflict *budget.ConflictError
 		inUse    *budget.ModelInUseError
 		pool     *budget.UnknownPoolError
+		stale    *budget.StaleGenerationError
+		blocked  *budget.BlockedError
 		size     *http.MaxBytesError
 		now      Conflict
 		full     *budget.NotEmptyError
@@ -105,6 +111,10 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		return &problem{http.StatusConflict, codeModelInUse, inUse.Error(), "model.name"}
 	case errors.As(err, &pool):
 		return &problem{http.StatusBadRequest, codeInvalid, pool.Error(), "pool"}
+	case errors.As(err, &stale):
+		return &problem{http.StatusConflict, codeStale, stale.Error(), "generation"}
+	case errors.As(err, &blocked):
+		return &problem{http.StatusConflict, codeBudgetBlocked, blocked.Error(), "replicas.min"}
 	case errors.As(err, &size):
 		return &problem{http.StatusRequestEntityTooLarge, codeTooLarge, fmt.Sprintf("the body is larger than %d bytes", size.Limit), ""}
 	case errors.As(err, &now):
@@ -117,7 +127,11 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		return &problem{http.StatusBadRequest, codeInvalid, notCopy.Error(), ""}
 	case errors.Is(err, budget.ErrNotFound):
 		return notFound("no such %s", subjectOf(c))
-	case errors.Is(err, budget.ErrFinal), errors.Is(err, budget.ErrNotReleasable):
+	case errors.Is(err, budget.ErrFinal):
+		return &problem{http.StatusConflict, codeFinal, err.Error(), ""}
+	case errors.Is(err, budget.ErrReleaseRequested):
+		return &problem{http.StatusConflict, codeReleasing, err.Error(), ""}
+	case errors.Is(err, budget.ErrNotReleasable):
 		return &problem{http.StatusConflict, codeConflict, err.Error(), ""}
 	case errors.Is(err, budget.ErrUnavailable):
 		s.log.Error("ledger unavailable", "method", c.Request.Method, "path", c.FullPath(), "error", err)

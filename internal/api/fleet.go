@@ -91,7 +91,7 @@ func (s *Server) version(ctx context.Context, r budget.Reservation) openapi.Mode
 	simulated := r.Model.Engine == modelspec.EngineSimulated
 	v := openapi.ModelVersion{
 		Version: r.Model.Version, RequestId: r.ID, Engine: some(string(r.Model.Engine)), Simulated: &simulated,
-		Weight: r.Model.Traffic.Weight, Replicas: r.FundedReplicas(), Queue: s.Load.Queue(r.Ref), Endpoints: []openapi.Endpoint{},
+		Weight: r.Model.Traffic.Weight, Replicas: r.Funded, Queue: s.Load.Queue(r.Ref), Endpoints: []openapi.Endpoint{},
 	}
 	if st, err := s.Target.Observe(ctx, r.Ref); err == nil {
 		v.ReadyReplicas, v.Reason, v.Message = st.Ready, some(string(st.Reason)), some(st.Message)

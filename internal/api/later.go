@@ -9,11 +9,6 @@ import (
 // The operations below have their place in the contract and are built by
 // later work; until then they answer 501 in the one error shape.
 
-// PatchRequest will change a live model.
-func (s handlers) PatchRequest(c *gin.Context, _ openapi.ID, _ openapi.PatchRequestParams) {
-	s.fail(c, notBuilt("", "changing a live request"))
-}
-
 // GetScaling will answer scaling decisions.
 func (s handlers) GetScaling(c *gin.Context, _ openapi.ID, _ openapi.GetScalingParams) {
 	s.fail(c, notBuilt("", "scaling"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"modeldock.io/internal/api/openapi"
@@ -63,7 +64,7 @@ func (s *Server) records(ctx context.Context, rows []budget.Reservation) ([]open
 func bareRecord(r budget.Reservation) openapi.Request {
 	return openapi.Request{
 		Id: r.ID, Tenant: r.Tenant, Revision: r.Revision, Generation: r.Generation,
-		Cost: r.Cost, Held: r.Held, Priority: r.Priority, State: openapi.State(r.State),
+		Cost: r.Cost, Held: r.Held, FundedReplicas: r.Funded, Priority: r.Priority, State: openapi.State(r.State),
 		Pool: r.Pool, Node: some(r.Node), Model: modelWire(r.Model), Submits: r.Submits,
 		CreatedAt: wire(r.CreatedAt), ReservedAt: wiretime.Pointer(r.ReservedAt),
 		ReleaseRequestedAt: wiretime.Pointer(r.ReleaseRequestedAt), ReleasedAt: wiretime.Pointer(r.ReleasedAt),
@@ -105,7 +106,9 @@ func (s *Server) settledRecord(ctx context.Context, r budget.Reservation) (opena
 	if rec.Object == nil {
 		return rec, s.withOutbox(ctx, r, &rec)
 	}
-	s.withStatus(ctx, r, &rec)
+	if s.withStatus(ctx, r, &rec) {
+		return rec, s.withOutbox(ctx, r, &rec)
+	}
 	return rec, nil
 }
 
@@ -122,13 +125,20 @@ func ending(r budget.Reservation) (reason, message *string) {
 	return nil, nil
 }
 
-// withOutbox explains a reservation that has not reached its target.
+// withOutbox explains a reservation that has not reached its target, or a
+// change of it that has not.
 func (s *Server) withOutbox(ctx context.Context, r budget.Reservation, rec *openapi.Request) error {
 	intents, err := s.Ledger.Intents(ctx, r.Ref)
 	if err != nil {
 		return fmt.Errorf("read the outbox: %w", err)
 	}
 	reason, message := string(delivery.Undelivered), "reserved; being delivered"
+	if rec.Object != nil { // it was delivered before
+		if !slices.ContainsFunc(intents, func(in budget.Intent) bool { return in.DeliveredAt.IsZero() }) {
+			return nil // and the target is at it
+		}
+		message = fmt.Sprintf("generation %d is being delivered", r.Generation)
+	}
 	for _, in := range intents {
 		if in.DeliveredAt.IsZero() && in.LastError != "" {
 			message = fmt.Sprintf("delivery failed %d times and is tried again at %s: %s", in.Attempts, in.NextAttemptAt.UTC().Format(time.RFC3339), in.LastError)
@@ -141,12 +151,14 @@ func (s *Server) withOutbox(ctx context.Context, r budget.Reservation, rec *open
 	return nil
 }
 
-func (s *Server) withStatus(ctx context.Context, r budget.Reservation, rec *openapi.Request) {
+// withStatus tells what the target shows of a delivered reservation, and
+// reports whether that is an older generation of it.
+func (s *Server) withStatus(ctx context.Context, r budget.Reservation, rec *openapi.Request) (older bool) {
 	st, err := s.Target.Observe(ctx, r.Ref)
 	if err != nil {
 		reason, message := "Unknown", "the target could not be read: "+err.Error()
 		rec.Reason, rec.Message = &reason, &message
-		return
+		return false
 	}
 	reason, message := string(st.Reason), st.Message
 	if !st.Exists && reason == "" {
@@ -164,4 +176,5 @@ func (s *Server) withStatus(ctx context.Context, r budget.Reservation, rec *open
 	}
 	rec.ReadyReplicas = st.Ready
 	rec.EverReady = rec.EverReady || st.Ready > 0
+	return st.Exists && st.Generation < r.Generation && r.ReleaseRequestedAt.IsZero()
 }

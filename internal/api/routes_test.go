@@ -72,7 +72,7 @@ func calls() []call {
 		{"POST", "/requests", "/requests", `{"id":"four","cost":1,"priority":1,"tenant":"team-b"}`, 202},
 		{"GET", "/requests/{id}", "/requests/one?tenant=team-a", "", 200},
 		{"GET", "/requests/{id}", "/requests/three?tenant=team-a", "", 200},
-		{"PATCH", "/requests/{id}", "/requests/one?tenant=team-a", `{"generation":1}`, 501},
+		{"PATCH", "/requests/{id}", "/requests/one?tenant=team-a", `{"generation":1,"traffic":{"weight":50}}`, 200},
 		{"GET", "/requests/{id}/evidence", "/requests/one/evidence?tenant=team-a", "", 200},
 		{"GET", "/requests/{id}/evidence", "/requests/three/evidence?tenant=team-a", "", 200},
 		{"GET", "/requests/{id}/journal", "/requests/one/journal?tenant=team-a", "", 200},

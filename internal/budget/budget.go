@@ -59,7 +59,7 @@ type Reservation struct {
 	Ref
 	Seq        int64 // arrival order, unique in the ledger
 	Revision   int64 // advanced by every transition, compare-and-set
-	Generation int64 // of the stored spec, starts at 1
+	Generation int64 // of the stored spec and of Funded, starts at 1
 	Cost       int64
 	Priority   int
 	Model      modelspec.Model
@@ -67,7 +67,8 @@ type Reservation struct {
 	State      State
 	Pool       string
 	Node       string // where it was first placed, for people
-	Held       int64  // slots held now
+	Held       int64  // slots held now, at least Cost × Funded
+	Funded     int    // replicas that may run, as delivery is told; 0 unless reserved
 	Submits    int64  // how often it was submitted with the same payload
 
 	CreatedAt          time.Time
@@ -79,14 +80,6 @@ type Reservation struct {
 
 // Need is the number of slots that admission takes, or took.
 func (r Reservation) Need() int64 { return r.Cost * int64(r.Model.Replicas.Funded()) }
-
-// FundedReplicas is the number of replicas that the held slots pay for.
-func (r Reservation) FundedReplicas() int {
-	if r.Cost == 0 {
-		return 0
-	}
-	return int(r.Held / r.Cost)
-}
 
 // Tenant is who pays. Used never goes above Cap by a new reservation, but an
 // admin may lower Cap below Used. Engines is the allow list of engines and

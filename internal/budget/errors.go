@@ -11,7 +11,9 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrFinal: the reservation is released or expired and cannot change.
 	ErrFinal = errors.New("the request is in a final state")
-	// ErrReleaseRequested: a release was asked for, so nothing may be bound any more.
+	// ErrNotReserved: the request holds no slots yet that could become more or fewer.
+	ErrNotReserved = errors.New("the request is not reserved")
+	// ErrReleaseRequested: a release was asked for, so nothing may be bound or changed any more.
 	ErrReleaseRequested = errors.New("a release was requested")
 	// ErrNotReleasable: the credit's conditions do not hold (yet).
 	ErrNotReleasable = errors.New("the slots cannot be credited yet")

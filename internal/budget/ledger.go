@@ -53,6 +53,33 @@ type Reservations interface {
 	// one changes nothing and succeeds. force (an admin's decision, audited
 	// by the caller) needs only the release request.
 	Credit(ctx context.Context, ref Ref, force bool) (Reservation, error)
+	// Patch changes parts of a live request's model and advances its
+	// generation; spec_hash stays, so that a repeated first submit stays the
+	// same answer. A patch that changes nothing returns the record as it is.
+	// Waiting: only the stored model changes. Reserved: the apply intent of
+	// the new generation is written with it; what more replicas take is
+	// debited at once (see NextPatch), and what fewer free stays held until
+	// CreditShrink. A repeated patch that took effect is answered stale.
+	// Errors: ErrNotFound, ErrFinal, ErrReleaseRequested,
+	// *StaleGenerationError, *modelspec.FieldError, *BlockedError.
+	Patch(ctx context.Context, ref Ref, p Patch) (Reservation, error)
+	// Grow funds replicas in all, of a reserved request, up to replicas.max:
+	// the debit, its journal entry, and the apply intent of a new generation
+	// are one. Slots whose shrink was not credited yet are used first. Funded
+	// replicas ≥ replicas change nothing. It takes free slots only, and stands
+	// behind the queue: see Queue.Grows. Errors: ErrNotFound, ErrFinal,
+	// ErrNotReserved, ErrReleaseRequested, *ReplicaBoundError, *BlockedError.
+	Grow(ctx context.Context, ref Ref, replicas int) (Reservation, error)
+	// Shrink lowers the funded replicas to replicas, at least max(1,
+	// replicas.min), in a new generation. The slots stay held until the
+	// surplus is gone: CreditShrink. Errors as of Grow, without the last.
+	Shrink(ctx context.Context, ref Ref, replicas int) (Reservation, error)
+	// CreditShrink gives back, once, what is held beyond the funded replicas.
+	// The caller has seen that at most Funded replicas exist, of at least
+	// generation. ErrNotReleasable if the generation moved on meanwhile, its
+	// apply was not delivered, an apply is leased, or a release was asked for;
+	// with nothing to give back it changes nothing and succeeds.
+	CreditShrink(ctx context.Context, ref Ref, generation int64) (Reservation, error)
 	// SetNode records where a reservation was placed, for people.
 	SetNode(ctx context.Context, ref Ref, node string) error
 	// Journal returns the debits and credits of one reservation, oldest first.
@@ -67,6 +94,7 @@ type Filter struct {
 	AfterSeq       int64  // strictly after this arrival number
 	Limit          int    // 0: no limit
 	ReleasePending bool   // reserved, with a release requested
+	ShrinkPending  bool   // reserved, no release requested, and holding more than the funded replicas cost
 }
 
 // Outbox hands intents to relays under leases judged by the ledger's clock.

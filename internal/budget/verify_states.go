@@ -2,7 +2,7 @@ package budget
 
 // checkStates is INV4: what a row says about itself must be reachable by the
 // permitted moves waiting → reserved → released, waiting → expired and
-// waiting → released.
+// waiting → released, and its slots must pay for the replicas that may run.
 func (c *checker) checkStates() {
 	for _, r := range c.snapshot.Reservations {
 		s := subject(r.Ref)
@@ -24,6 +24,12 @@ func (c *checker) checkStates() {
 		}
 		if (r.State == Reserved) != (r.Held > 0) {
 			c.fail("INV4", s, "is %s and holds %d slots", r.State, r.Held)
+		}
+		if (r.State == Reserved) != (r.Funded > 0) {
+			c.fail("INV4", s, "is %s and %d replicas are funded", r.State, r.Funded)
+		}
+		if r.Surplus() < 0 {
+			c.fail("INV4", s, "holds %d slots, fewer than %d funded replicas of cost %d take", r.Held, r.Funded, r.Cost)
 		}
 		if r.Cost > 0 && r.Held%r.Cost != 0 {
 			c.fail("INV4", s, "holds %d slots, which is not a multiple of its cost %d", r.Held, r.Cost)
@@ -49,6 +55,9 @@ func (c *checker) checkReservations() {
 		if len(intents) == 0 || intents[0].Op != Apply {
 			c.fail("INV5", s, "was reserved but no apply intent was written with it")
 		}
+		if r.State == Reserved {
+			c.checkFunded(r, intents)
+		}
 		if !r.ReleaseRequestedAt.IsZero() && !hasDelete(intents) {
 			c.fail("INV5", s, "was asked to be released but no delete intent was written with it")
 		}
@@ -58,6 +67,21 @@ func (c *checker) checkReservations() {
 			c.fail("INV5", subject(ref), "has %d intents but does not exist", len(intents))
 		}
 	}
+}
+
+// checkFunded: delivery was told of the latest generation, with the count that
+// is paid for.
+func (c *checker) checkFunded(r Reservation, intents []Intent) {
+	for _, in := range intents {
+		if in.Op != Apply || in.Generation != r.Generation {
+			continue
+		}
+		if in.Funded != r.Funded {
+			c.fail("INV5", subject(r.Ref), "has %d funded replicas, its apply intent of generation %d says %d", r.Funded, r.Generation, in.Funded)
+		}
+		return
+	}
+	c.fail("INV5", subject(r.Ref), "is at generation %d but no apply intent of it was written", r.Generation)
 }
 
 func hasDelete(intents []Intent) bool {

@@ -6,16 +6,17 @@ import (
 	"modeldock.io/internal/budget"
 )
 
+func ref(id string) budget.Ref { return budget.Ref{Tenant: "a", ID: id} }
+
 // story has one waiting, one reserved and bound, and one released request.
 func story() budget.Snapshot {
-	ref := func(id string) budget.Ref { return budget.Ref{Tenant: "a", ID: id} }
 	return budget.Snapshot{
 		At:      noon,
 		Tenants: []budget.Tenant{{Name: "a", Cap: 4, Used: 2}, {Name: "b", Cap: 1}},
 		Pools:   []budget.Pool{{Name: "default", Cap: 10, Used: 2}},
 		Reservations: []budget.Reservation{
 			{Ref: ref("waits"), Seq: 1, Revision: 1, Cost: 1, State: budget.Waiting, Pool: "default"},
-			{Ref: ref("runs"), Seq: 2, Revision: 2, Cost: 2, State: budget.Reserved, Pool: "default", Held: 2, ReservedAt: noon},
+			{Ref: ref("runs"), Seq: 2, Revision: 2, Cost: 2, State: budget.Reserved, Pool: "default", Held: 2, Funded: 1, ReservedAt: noon},
 			{Ref: ref("ended"), Seq: 3, Revision: 4, Cost: 1, State: budget.Released, Pool: "default", ReservedAt: noon, ReleaseRequestedAt: noon, ReleasedAt: noon},
 			{Ref: ref("late"), Seq: 4, Revision: 2, Cost: 1, State: budget.Expired, Pool: "default"},
 			{Ref: ref("left"), Seq: 5, Revision: 2, Cost: 1, State: budget.Released, Pool: "default", ReleaseRequestedAt: noon, ReleasedAt: noon},
@@ -26,7 +27,7 @@ func story() budget.Snapshot {
 			{Ref: ref("ended"), Seq: 3, Pool: "default", Op: budget.OpRelease, Revision: 4, Slots: -1},
 		},
 		Intents: []budget.Intent{
-			{Ref: ref("runs"), Seq: 1, Op: budget.Apply}, {Ref: ref("ended"), Seq: 2, Op: budget.Apply}, {Ref: ref("ended"), Seq: 3, Op: budget.Delete},
+			{Ref: ref("runs"), Seq: 1, Op: budget.Apply, Funded: 1}, {Ref: ref("ended"), Seq: 2, Op: budget.Apply}, {Ref: ref("ended"), Seq: 3, Op: budget.Delete},
 		},
 		Bindings: []budget.Binding{
 			{Ref: ref("runs"), Object: budget.Object{Namespace: "n", Name: "x", UID: "u1"}},
@@ -62,6 +63,18 @@ func TestVerifyCatches(t *testing.T) {
 		{"released unasked", "INV4", func(s *budget.Snapshot) { s.Reservations[2].ReleaseRequestedAt = s.Reservations[0].ReservedAt }},
 		{"a state of its own", "INV4", func(s *budget.Snapshot) { s.Reservations[3].State = "lost" }},
 		{"a part of a replica", "INV4", func(s *budget.Snapshot) { s.Reservations[1].Held = 3 }},
+		{"more replicas than are held for", "INV4", func(s *budget.Snapshot) { s.Reservations[1].Funded = 2 }},
+		{"reserved without a replica", "INV4", func(s *budget.Snapshot) { s.Reservations[1].Funded = 0 }},
+		{"waiting with a replica", "INV4", func(s *budget.Snapshot) { s.Reservations[0].Funded = 1 }},
+		{"delivery was told another count", "INV5", func(s *budget.Snapshot) { s.Intents[0].Funded = 2 }},
+		{"delivery was not told of a generation", "INV5", func(s *budget.Snapshot) { s.Reservations[1].Generation = 2 }},
+		{"a growth that gives", "INV6", func(s *budget.Snapshot) { s.Entries[0].Op = budget.OpShrink }},
+		{"a shrink that takes", "INV6", func(s *budget.Snapshot) {
+			s.Entries = append(s.Entries, budget.Entry{Ref: ref("runs"), Seq: 4, Pool: "default", Op: budget.OpShrink, Revision: 1, Slots: 2})
+		}},
+		{"a shrink that nobody holds less for", "INV6", func(s *budget.Snapshot) {
+			s.Entries = append(s.Entries, budget.Entry{Ref: ref("runs"), Seq: 4, Pool: "default", Op: budget.OpShrink, Revision: 1, Slots: -1})
+		}},
 		{"no first intent", "INV5", func(s *budget.Snapshot) { s.Intents = s.Intents[1:] }},
 		{"no debit", "INV5", func(s *budget.Snapshot) { s.Entries = s.Entries[1:] }},
 		{"no delete", "INV5", func(s *budget.Snapshot) { s.Intents = s.Intents[:2] }},

@@ -121,14 +121,18 @@ func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, there 
 	if !exists || st.Object.UID != bound.UID {
 		return &lostObject{res, bound}, nil
 	}
-	if st.Wanted == res.FundedReplicas() || !st.DeletingAt.IsZero() {
+	if st.Wanted == res.Funded || !st.DeletingAt.IsZero() {
 		return nil, nil
 	}
 	underWay, err := r.undelivered(ctx, res.Ref)
 	if err != nil || underWay {
 		return nil, err
 	}
-	note := fmt.Sprintf("the object runs for %d replicas and %d are paid for", st.Wanted, res.FundedReplicas())
+	// The list is a moment old: what was changed and delivered since is no drift.
+	if now, err := r.cfg.Ledger.Get(ctx, res.Ref); err != nil || now.Revision != res.Revision {
+		return nil, err
+	}
+	note := fmt.Sprintf("the object runs for %d replicas and %d are paid for", st.Wanted, res.Funded)
 	seq, err := r.cfg.Stamp.stamp(ctx)
 	if err != nil {
 		return nil, err
@@ -149,7 +153,7 @@ func (r *Reconciler) undelivered(ctx context.Context, ref budget.Ref) (bool, err
 func (r *Reconciler) desired(res budget.Reservation, bound budget.Binding, seq int64) Desired {
 	return Desired{
 		Ref: res.Ref, Ledger: r.cfg.Instance, Name: ObjectName(res.Ref), Generation: res.Generation,
-		Model: res.Model, Funded: res.FundedReplicas(), UID: bound.UID, JournalSeq: seq,
+		Model: res.Model, Funded: res.Funded, UID: bound.UID, JournalSeq: seq,
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *Settler) Round(ctx context.Context, n int) (Summary, error) {
 	} else {
 		listErr = s.recordReady(ctx, statuses, &sum)
 	}
-	creditErr := s.creditGone(ctx, n, &sum)
+	creditErr := s.creditAll(ctx, n, &sum)
 	if listErr != nil {
 		return sum, errors.Join(listErr, creditErr)
 	}
@@ -146,27 +146,36 @@ func (s *Settler) forgetAllBut(statuses []Status) {
 	s.told = keep
 }
 
-// creditGone gives slots back once the object and its last replica are gone.
-func (s *Settler) creditGone(ctx context.Context, n int, sum *Summary) error {
+// creditAll gives slots back: of objects that are gone with their last
+// replica, and of replicas that a shrink has ended.
+func (s *Settler) creditAll(ctx context.Context, n int, sum *Summary) error {
 	if why := s.cfg.Doubt.Why(); why != "" {
-		return fmt.Errorf("credit released slots: %s", why)
-	}
-	pending, err := s.cfg.Ledger.List(ctx, budget.Filter{State: budget.Reserved, ReleasePending: true})
-	if err != nil {
-		return fmt.Errorf("list pending releases: %w", err)
+		return fmt.Errorf("credit slots: %s", why)
 	}
 	var errs []error
 	credited := 0
-	for _, r := range pending {
-		if n > 0 && credited == n {
-			break
-		}
-		done, err := s.credit(ctx, r, sum)
+	for _, kind := range []struct {
+		filter budget.Filter
+		credit func(context.Context, budget.Reservation, *Summary) (bool, error)
+	}{
+		{budget.Filter{State: budget.Reserved, ReleasePending: true}, s.credit},
+		{budget.Filter{State: budget.Reserved, ShrinkPending: true}, s.creditShrink},
+	} {
+		pending, err := s.cfg.Ledger.List(ctx, kind.filter)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("credit request %s of tenant %s: %w", r.ID, r.Tenant, err))
+			errs = append(errs, fmt.Errorf("list whose slots may come back: %w", err))
 		}
-		if done {
-			credited++
+		for _, r := range pending {
+			if n > 0 && credited == n {
+				return errors.Join(errs...)
+			}
+			done, err := kind.credit(ctx, r, sum)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("credit request %s of tenant %s: %w", r.ID, r.Tenant, err))
+			}
+			if done {
+				credited++
+			}
 		}
 	}
 	if credited > 0 {
@@ -221,4 +230,38 @@ func (s *Settler) deleteDelivered(ctx context.Context, ref budget.Ref) (bool, er
 	return slices.ContainsFunc(intents, func(in budget.Intent) bool {
 		return in.Op == budget.Delete && !in.DeliveredAt.IsZero()
 	}), nil
+}
+
+// creditShrink gives back what a request holds beyond its funded replicas,
+// once the target shows that no more than those exist.
+func (s *Settler) creditShrink(ctx context.Context, r budget.Reservation, sum *Summary) (bool, error) {
+	bound, err := s.cfg.Ledger.Binding(ctx, r.Ref)
+	if errors.Is(err, budget.ErrNotFound) {
+		return false, nil // not delivered yet
+	}
+	if err != nil {
+		return false, err
+	}
+	st, err := s.cfg.Target.Observe(ctx, r.Ref)
+	if err != nil || !shrunk(st, bound, r) {
+		return false, err
+	}
+	s.cfg.Crash(CrashBeforeCredit)
+	_, err = s.cfg.Ledger.CreditShrink(ctx, r.Ref, r.Generation)
+	if errors.Is(err, budget.ErrNotReleasable) {
+		return false, nil // it changed meanwhile, or its apply is under way; the next round sees
+	}
+	if err != nil {
+		return false, err
+	}
+	sum.add(r.Ref, "credited", bound.Object, fmt.Sprintf("%d slots of ended replicas; %d stay held for %d", r.Surplus(), r.Held-r.Surplus(), r.Funded))
+	return true, nil
+}
+
+// shrunk reports whether the target runs the reservation's latest generation,
+// or a later one, and no replica beyond the funded ones exists any more, also
+// none that is terminating.
+func shrunk(st Status, bound budget.Binding, r budget.Reservation) bool {
+	return st.Exists && st.Object.UID == bound.UID && st.Generation >= r.Generation &&
+		st.Wanted <= r.Funded && st.Processes() <= r.Funded
 }

@@ -26,7 +26,8 @@ type world struct {
 
 	ApplyFunc  func(d delivery.Desired) error // before anything is done
 	AfterApply func(d delivery.Desired) error // after it took effect
-	linger     bool                           // deletion starts but does not end
+	BeforeList func()
+	linger     bool // deletion starts but does not end
 }
 
 func (w *world) Apply(_ context.Context, d delivery.Desired) (budget.Object, error) {
@@ -58,7 +59,9 @@ func (w *world) put(d delivery.Desired) budget.Object {
 		st = &delivery.Status{Ref: d.Ref, Ledger: d.Ledger, Exists: true, Object: budget.Object{Name: d.Name, UID: uid}}
 		w.objects[d.Ref] = st
 	}
-	st.Wanted, st.Generation = d.Funded, d.Generation
+	if d.Generation >= st.Generation {
+		st.Wanted, st.Generation = d.Funded, d.Generation
+	}
 	return st.Object
 }
 
@@ -86,6 +89,9 @@ func (w *world) Observe(_ context.Context, ref budget.Ref) (delivery.Status, err
 }
 
 func (w *world) List(context.Context) ([]delivery.Status, error) {
+	if w.BeforeList != nil {
+		w.BeforeList()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []delivery.Status

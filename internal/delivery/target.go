@@ -115,8 +115,8 @@ type Status struct {
 	JournalSeq  int64  // the ledger's highest journal number when it was last written
 	Exists      bool
 	Generation  int64 // the generation that the replicas run
-	Wanted      int
-	Ready       int
+	Wanted      int   // replicas that should run
+	Ready       int   // of them
 	Reason      Reason
 	Message     string // with figures
 	Replicas    []Replica
@@ -128,6 +128,18 @@ type Status struct {
 	// also once that, or the whole object, is gone: proof, not state. A target
 	// keeps it for the retention time; Object then names the object it was.
 	Last []Replica
+}
+
+// Processes is the number of replicas that have a process or a Pod, in whatever
+// phase: also one that terminates still holds its card.
+func (s Status) Processes() int {
+	n := 0
+	for _, r := range s.Replicas {
+		if r.UID != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // Replica is one running copy, or one that should run.

@@ -118,7 +118,8 @@ func (f Facts) answers() Answers {
 	case debits == 0:
 		a.BudgetSpentOnce = no()
 	default:
-		a.BudgetSpentOnce = answer(debits == 1 && credits <= 1)
+		_, fits := f.journalled()
+		a.BudgetSpentOnce = answer(debits == 1 && credits <= 1 && fits)
 	}
 	switch {
 	case f.everReady():

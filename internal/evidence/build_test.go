@@ -67,6 +67,24 @@ func readyFacts() evidence.Facts {
 	return f
 }
 
+// grownFacts serves with one replica, and the second one is not placed.
+func grownFacts(why delivery.Reason) evidence.Facts {
+	f := readyFacts()
+	f.Reservation.Held, f.Reservation.Funded, f.Reservation.Revision, f.Reservation.Generation = 2, 2, 3, 2
+	f.Journal = append(f.Journal, entry(budget.OpGrow, 3, 1))
+	f.Intents = append(f.Intents, budget.Intent{Ref: ref, Op: budget.Apply, Generation: 2, Funded: 2, DeliveredAt: at(10)})
+	f.Status.Wanted, f.Status.Generation, f.Status.Reason, f.Status.Message = 2, 2, why, "1 of 2 replicas are ready"
+	f.Status.Replicas = append(f.Status.Replicas, delivery.Replica{Name: "r-1", Phase: delivery.PhasePending, Reason: why, Message: "largest free block 2000"})
+	return f
+}
+
+// changed has a generation that did not reach the target yet.
+func changed(lastError string) func(*evidence.Facts) {
+	return func(f *evidence.Facts) {
+		f.Intents = append(f.Intents, budget.Intent{Ref: ref, Op: budget.Apply, Generation: 2, Attempts: 3, LastError: lastError, NextAttemptAt: at(30)})
+	}
+}
+
 // loadingFacts runs and does not answer yet.
 func loadingFacts() evidence.Facts {
 	f := readyFacts()
@@ -185,6 +203,12 @@ func TestBuild(t *testing.T) {
 		"no fragment fits":    {noFragment(), "placed", evidence.Broken, "NoFragmentFits", "y??", "FreeCardMemoryOrAskForLess", "largest free block 2000"},
 		"not placed yet":      {with(loadingFacts(), func(f *evidence.Facts) { f.Status.Replicas[0].Cards = nil }), "placed", evidence.Pending, "NotYet", "y??", "Wait", ""},
 		"not started yet":     {with(loadingFacts(), func(f *evidence.Facts) { f.Status.Replicas[0].StartedAt = time.Time{} }), "device", evidence.Pending, "NotYet", "y??", "Wait", ""},
+		"grown, one placed":   {grownFacts(delivery.NoFragmentFits), "placed", evidence.Broken, "NoFragmentFits", "yy?", "FreeCardMemoryOrAskForLess", "replica 2 of 2: largest free block 2000"},
+		"grown, one loads":    {grownFacts(delivery.Loading), "placed", evidence.Pending, "NotYet", "yy?", "Wait", "1 of 2 replicas are ready"},
+		"change undelivered":  {with(readyFacts(), changed("")), "delivered", evidence.Pending, "Undelivered", "yy?", "Wait", ""},
+		"change fails":        {with(readyFacts(), changed("target away")), "delivered", evidence.Broken, "Undelivered", "yy?", "Wait", "target away"},
+		"grown twice":         {with(readyFacts(), func(f *evidence.Facts) { f.Journal = append(f.Journal, entry(budget.OpGrow, 2, 1)) }), "reserved", evidence.Broken, "JournalMismatch", "ny?", "RunLedgerVerify", "expected 1 slots in the journal, which are held; found 2 slots"},
+		"grown a moment ago":  {with(readyFacts(), func(f *evidence.Facts) { f.Journal = append(f.Journal, entry(budget.OpGrow, 3, 1)) }), "firstChunk", evidence.Pending, "NotCalled", "yy?", "CallTheModel", ""},
 		"loading":             {loadingFacts(), "started", evidence.Pending, "Loading", "y??", "Wait", "1 replica loads"},
 		"load failed":         {loadFailed(), "started", evidence.Broken, "ModelLoadFailed", "yn?", "ReadEngineLogs", "CUDA out of memory"},
 		"ready, not routable": {with(readyFacts(), func(f *evidence.Facts) { f.Endpoints = nil }), "routable", evidence.Pending, "NotRoutable", "yy?", "Wait", ""},
@@ -211,7 +235,7 @@ func TestBuild(t *testing.T) {
 		"release asked for": {releasing(servedFacts()), "deleting", evidence.Pending, "Stopping", "yyy", "Wait", ""},
 		"release blocked":   {blocked(), "gone", evidence.Broken, "ReleaseBlocked", "yyy", "CheckTheNode", "process 42 does not end"},
 		"gone unreadable": {with(released(servedFacts()), func(f *evidence.Facts) {
-			f.Reservation.State, f.Binding.GoneAt, f.Journal = budget.Reserved, time.Time{}, f.Journal[:1]
+			f.Reservation.State, f.Reservation.Held, f.Binding.GoneAt, f.Journal = budget.Reserved, 1, time.Time{}, f.Journal[:1]
 			unreadable(f)
 		}), "gone", evidence.Unknown, "Unreadable", "yyy", "Wait", "api server away"},
 		"released":            {released(servedFacts()), "", evidence.OK, "", "yyy", "", ""},

@@ -63,7 +63,7 @@ func (c Collector) Explain(ctx context.Context, ref budget.Ref) (Document, error
 	return Build(f), nil
 }
 
-// maxReads bounds the reading again; a reservation has three transitions.
+// maxReads bounds the reading again of a reservation that keeps changing.
 const maxReads = 4
 
 func (c Collector) facts(ctx context.Context, ref budget.Ref) (f Facts, err error) {

@@ -47,7 +47,13 @@ func (f Facts) reserved() Step {
 	}
 	debits := f.count(budget.OpReserve)
 	s.At = r.ReservedAt
-	s.Facts = map[string]any{"debits": debits, "held": r.Held, "pool": r.Pool}
+	s.Facts = map[string]any{"debits": debits, "held": r.Held, "fundedReplicas": r.Funded, "pool": r.Pool}
+	if grown := f.count(budget.OpGrow); grown > 0 {
+		s.Facts["growths"], s.Facts["shrinks"] = grown, f.count(budget.OpShrink)
+	}
+	if r.Surplus() > 0 {
+		s.Facts["awaitingCredit"] = r.Surplus() // of replicas that are ending
+	}
 	for _, e := range f.Journal {
 		if e.Op == budget.OpReserve {
 			s.Facts["slots"], s.Facts["revision"] = e.Slots, e.Revision
@@ -63,8 +69,25 @@ func (f Facts) reserved() Step {
 		s.Expected, s.Found = "1 debit in the journal", fmt.Sprintf("%d debits", debits)
 		return s
 	}
+	if sum, fits := f.journalled(); !fits {
+		s.Status, s.Reason = Broken, ReasonJournalMismatch
+		s.Expected, s.Found = fmt.Sprintf("%d slots in the journal, which are held", r.Held), fmt.Sprintf("%d slots", sum)
+		return s
+	}
 	s.Status = OK
 	return s
+}
+
+// journalled sums the debits and credits up to the reservation's revision
+// (later ones came after it was read), and reports whether that is what a
+// reserved one holds. The end is judged by its own step.
+func (f Facts) journalled() (sum int64, fits bool) {
+	for _, e := range f.Journal {
+		if e.Revision <= f.Reservation.Revision {
+			sum += e.Slots
+		}
+	}
+	return sum, f.Reservation.State != budget.Reserved || sum == f.Reservation.Held
 }
 
 func (f Facts) waiting(s Step) Step {

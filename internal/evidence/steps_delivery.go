@@ -35,9 +35,12 @@ func (f Facts) delivered() Step {
 	}
 	s.Facts = map[string]any{"attempts": last.Attempts, "generation": last.Generation}
 	if b := f.Binding; b != nil {
-		s.Status, s.Reason, s.At = OK, "", b.BoundAt
 		s.Facts["name"], s.Facts["uid"] = b.Name, b.UID
-		return s
+		if !last.DeliveredAt.IsZero() || f.ended() {
+			s.Status, s.Reason, s.At = OK, "", b.BoundAt
+			return s
+		}
+		// A change of a model that was delivered before is on its way.
 	}
 	s.Reason = string(delivery.Undelivered)
 	if f.ended() { // nothing is delivered any more
@@ -145,9 +148,9 @@ func (f Facts) placed() Step {
 		return s
 	}
 	var last time.Time
-	for _, r := range replicas {
+	for i, r := range replicas {
 		if len(r.Cards) == 0 && r.Reason == delivery.NoFragmentFits {
-			s.Status, s.Reason, s.Found = Broken, string(r.Reason), r.Message
+			s.Status, s.Reason, s.Found = Broken, string(r.Reason), fmt.Sprintf("replica %d of %d: %s", i+1, len(replicas), r.Message)
 			s.Expected = fmt.Sprintf("%d card(s) with %d MiB free each", f.Reservation.Model.GPUs, f.Reservation.Model.GPUMemory)
 			return s
 		}

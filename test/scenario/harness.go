@@ -129,6 +129,8 @@ type Record struct {
 	Submits            int64
 	Priority           int
 	Revision           int64
+	Generation         int64
+	FundedReplicas     int
 	CreatedAt          string
 	ReleaseRequestedAt string
 	ReadyReplicas      int

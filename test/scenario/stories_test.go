@@ -24,6 +24,8 @@ func stories() map[string]func(*testing.T, scenario.Harness) {
 		"ReleasedOnce":                 scenario.ReleasedOnce,
 		"CreditWaitsForTheLastProcess": scenario.CreditWaitsForTheLastProcess,
 		"WholeStory":                   scenario.WholeStory,
+		"GrowsAndShrinks":              scenario.GrowsAndShrinks,
+		"ShrinkSurvivesACrash":         scenario.ShrinkSurvivesACrash,
 	}
 }
 
@@ -40,7 +42,7 @@ func TestOneMachine(t *testing.T) {
 // The JSON ledger is the same rules: the stories that move slots run on it too.
 func TestOneMachineWithJSONLedger(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"SubmittedTwice", "CapHolds", "ReleasedOnce", "WholeStory"} {
+	for _, name := range []string{"SubmittedTwice", "CapHolds", "ReleasedOnce", "WholeStory", "GrowsAndShrinks"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := t.TempDir() + "/ledger.json"

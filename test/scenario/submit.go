@@ -179,7 +179,7 @@ func LaterWorkAnswers501(t *testing.T, h Harness) {
 		body         any
 		status       int
 	}{
-		{a, "PATCH", "/requests/x", `{"generation":1}`, 501},
+		{a, "PATCH", "/requests/x", `{"generation":1,"cache":{"enabled":true}}`, 501},
 		{a, "GET", "/requests/x/scaling", nil, 501},
 		{a, "POST", "/simulate", `{}`, 501},
 		{a, "POST", "/nodes/fit", `{"gpuMemoryMiB":1}`, 501},

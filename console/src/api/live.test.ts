@@ -13,6 +13,7 @@ const record = (id: string, revision: number, more: Partial<Request> = {}): Requ
   generation: 1,
   cost: 1,
   held: 0,
+  fundedReplicas: 0,
   priority: 1,
   state: 'waiting',
   pool: 'default',

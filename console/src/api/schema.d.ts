@@ -39,7 +39,15 @@ export interface paths {
         delete: operations["deleteRequest"];
         options?: never;
         head?: never;
-        /** @description Not built yet; answers 501. */
+        /**
+         * @description Changes parts of a live request's model: what is given is merged into
+         *     what it says now, and the generation advances. While it waits only the
+         *     stored model changes. Once it is reserved, raising replicas.min funds
+         *     the difference at once or answers 409 budget_blocked; replicas above a
+         *     lowered one end, and their slots come back when they are gone. Other
+         *     409s: stale_generation, release_requested, final_state. A change that
+         *     changes nothing is no new generation.
+         */
         patch: operations["patchRequest"];
         trace?: never;
     };
@@ -708,6 +716,23 @@ export interface components {
             /** @default 1000 */
             maxWaiting?: number;
         };
+        Patch: {
+            /**
+             * Format: int64
+             * @description The one that the change was made for; any other is refused
+             */
+            generation: number;
+            replicas?: components["schemas"]["PatchedReplicas"];
+            scaling?: components["schemas"]["Scaling"];
+            traffic?: components["schemas"]["TrafficShare"];
+            cache?: components["schemas"]["CachePolicy"];
+            coldStart?: components["schemas"]["ColdStart"];
+        };
+        PatchedReplicas: {
+            min?: number;
+            /** @description Left out, it stays, or follows a min above it */
+            max?: number;
+        };
         Request: {
             id: string;
             tenant: string;
@@ -719,6 +744,8 @@ export interface components {
             cost: number;
             /** Format: int64 */
             held: number;
+            /** @description Replicas that may run; held pays for as many, and for those that are ending. 0 unless reserved */
+            fundedReplicas: number;
             priority: number;
             state: components["schemas"]["State"];
             /** @description A code; derived when it is read */
@@ -1226,8 +1253,21 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Patch"];
+            };
+        };
         responses: {
+            /** @description The record */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Request"];
+                };
+            };
             default: components["responses"]["Error"];
         };
     };

@@ -758,6 +758,27 @@ type ObjectRef struct {
 	Uid       string  `json:"uid"`
 }
 
+// Patch defines model for Patch.
+type Patch struct {
+	Cache     *CachePolicy `json:"cache,omitempty"`
+	ColdStart *ColdStart   `json:"coldStart,omitempty"`
+
+	// Generation The one that the change was made for; any other is refused
+	Generation int64            `json:"generation"`
+	Replicas   *PatchedReplicas `json:"replicas,omitempty"`
+
+	// Scaling Accepted once elasticity is built; 501 until then
+	Scaling *Scaling      `json:"scaling,omitempty"`
+	Traffic *TrafficShare `json:"traffic,omitempty"`
+}
+
+// PatchedReplicas defines model for PatchedReplicas.
+type PatchedReplicas struct {
+	// Max Left out, it stays, or follows a min above it
+	Max *int `json:"max,omitempty"`
+	Min *int `json:"min,omitempty"`
+}
+
 // Pool defines model for Pool.
 type Pool struct {
 	Cap  int64  `json:"cap"`
@@ -791,17 +812,20 @@ type Request struct {
 	EverReady bool `json:"everReady"`
 
 	// ExpiresAt RFC 3339 in UTC with six digits of the second's fraction
-	ExpiresAt     Time       `json:"expiresAt"`
-	Generation    int64      `json:"generation"`
-	Held          int64      `json:"held"`
-	Id            string     `json:"id"`
-	Message       *string    `json:"message,omitempty"`
-	Model         Model      `json:"model"`
-	Node          *string    `json:"node,omitempty"`
-	Object        *ObjectRef `json:"object,omitempty"`
-	Pool          string     `json:"pool"`
-	Priority      int        `json:"priority"`
-	ReadyReplicas int        `json:"readyReplicas"`
+	ExpiresAt Time `json:"expiresAt"`
+
+	// FundedReplicas Replicas that may run; held pays for as many, and for those that are ending. 0 unless reserved
+	FundedReplicas int        `json:"fundedReplicas"`
+	Generation     int64      `json:"generation"`
+	Held           int64      `json:"held"`
+	Id             string     `json:"id"`
+	Message        *string    `json:"message,omitempty"`
+	Model          Model      `json:"model"`
+	Node           *string    `json:"node,omitempty"`
+	Object         *ObjectRef `json:"object,omitempty"`
+	Pool           string     `json:"pool"`
+	Priority       int        `json:"priority"`
+	ReadyReplicas  int        `json:"readyReplicas"`
 
 	// Reason A code; derived when it is read
 	Reason *string `json:"reason,omitempty"`
@@ -1118,6 +1142,9 @@ type PutPoolJSONRequestBody = Cap
 // SubmitRequestJSONRequestBody defines body for SubmitRequest for application/json ContentType.
 type SubmitRequestJSONRequestBody = Submit
 
+// PatchRequestJSONRequestBody defines body for PatchRequest for application/json ContentType.
+type PatchRequestJSONRequestBody = Patch
+
 // ReleaseRequestJSONRequestBody defines body for ReleaseRequest for application/json ContentType.
 type ReleaseRequestJSONRequestBody = ReleaseReason
 
@@ -1307,10 +1334,29 @@ type ClientInterface interface {
 	// GetRequest performs a GET /requests/{id} (the `GetRequest` operationId) request.
 	GetRequest(ctx context.Context, id ID, params *GetRequestParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PatchRequest performs a PATCH /requests/{id} (the `PatchRequest` operationId) request.
+	// PatchRequestWithBody performs a PATCH /requests/{id} (the `PatchRequest` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
-	PatchRequest(ctx context.Context, id ID, params *PatchRequestParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Changes parts of a live request's model: what is given is merged into
+	// what it says now, and the generation advances. While it waits only the
+	// stored model changes. Once it is reserved, raising replicas.min funds
+	// the difference at once or answers 409 budget_blocked; replicas above a
+	// lowered one end, and their slots come back when they are gone. Other
+	// 409s: stale_generation, release_requested, final_state. A change that
+	// changes nothing is no new generation.
+	PatchRequestWithBody(ctx context.Context, id ID, params *PatchRequestParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchRequest performs a PATCH /requests/{id} (the `PatchRequest` operationId) request.
+	// Takes a body of the `application/json` content type.
+	//
+	// Changes parts of a live request's model: what is given is merged into
+	// what it says now, and the generation advances. While it waits only the
+	// stored model changes. Once it is reserved, raising replicas.min funds
+	// the difference at once or answers 409 budget_blocked; replicas above a
+	// lowered one end, and their slots come back when they are gone. Other
+	// 409s: stale_generation, release_requested, final_state. A change that
+	// changes nothing is no new generation.
+	PatchRequest(ctx context.Context, id ID, params *PatchRequestParams, body PatchRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetEvidence performs a GET /requests/{id}/evidence (the `GetEvidence` operationId) request.
 	GetEvidence(ctx context.Context, id ID, params *GetEvidenceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1759,11 +1805,40 @@ func (c *Client) GetRequest(ctx context.Context, id ID, params *GetRequestParams
 	return c.Client.Do(req)
 }
 
-// PatchRequest performs a PATCH /requests/{id} (the `PatchRequest` operationId) request.
+// PatchRequestWithBody performs a PATCH /requests/{id} (the `PatchRequest` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
-func (c *Client) PatchRequest(ctx context.Context, id ID, params *PatchRequestParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchRequestRequest(c.Server, id, params)
+// Changes parts of a live request's model: what is given is merged into
+// what it says now, and the generation advances. While it waits only the
+// stored model changes. Once it is reserved, raising replicas.min funds
+// the difference at once or answers 409 budget_blocked; replicas above a
+// lowered one end, and their slots come back when they are gone. Other
+// 409s: stale_generation, release_requested, final_state. A change that
+// changes nothing is no new generation.
+func (c *Client) PatchRequestWithBody(ctx context.Context, id ID, params *PatchRequestParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchRequestRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchRequest performs a PATCH /requests/{id} (the `PatchRequest` operationId) request.
+// Takes a body of the `application/json` content type.
+//
+// Changes parts of a live request's model: what is given is merged into
+// what it says now, and the generation advances. While it waits only the
+// stored model changes. Once it is reserved, raising replicas.min funds
+// the difference at once or answers 409 budget_blocked; replicas above a
+// lowered one end, and their slots come back when they are gone. Other
+// 409s: stale_generation, release_requested, final_state. A change that
+// changes nothing is no new generation.
+func (c *Client) PatchRequest(ctx context.Context, id ID, params *PatchRequestParams, body PatchRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchRequestRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2986,8 +3061,19 @@ func NewGetRequestRequest(server string, id ID, params *GetRequestParams) (*http
 	return req, nil
 }
 
-// NewPatchRequestRequest constructs an http.Request for the PatchRequest method
-func NewPatchRequestRequest(server string, id ID, params *PatchRequestParams) (*http.Request, error) {
+// NewPatchRequestRequest calls the generic PatchRequest builder with application/json body
+func NewPatchRequestRequest(server string, id ID, params *PatchRequestParams, body PatchRequestJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchRequestRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPatchRequestRequestWithBody constructs an http.Request for the PatchRequest method, with any body, and a specified content type
+func NewPatchRequestRequestWithBody(server string, id ID, params *PatchRequestParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3039,10 +3125,12 @@ func NewPatchRequestRequest(server string, id ID, params *PatchRequestParams) (*
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
-	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -4027,12 +4115,31 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	GetRequestWithResponse(ctx context.Context, id ID, params *GetRequestParams, reqEditors ...RequestEditorFn) (*GetRequestResponse, error)
 
-	// PatchRequestWithResponse performs a PATCH /requests/{id} (the `PatchRequest` operationId) request.
+	// PatchRequestWithBodyWithResponse performs a PATCH /requests/{id} (the `PatchRequest` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
+	// Changes parts of a live request's model: what is given is merged into
+	// what it says now, and the generation advances. While it waits only the
+	// stored model changes. Once it is reserved, raising replicas.min funds
+	// the difference at once or answers 409 budget_blocked; replicas above a
+	// lowered one end, and their slots come back when they are gone. Other
+	// 409s: stale_generation, release_requested, final_state. A change that
+	// changes nothing is no new generation.
 	//
 	// Returns a wrapper object for the known response body format(s).
-	PatchRequestWithResponse(ctx context.Context, id ID, params *PatchRequestParams, reqEditors ...RequestEditorFn) (*PatchRequestResponse, error)
+	PatchRequestWithBodyWithResponse(ctx context.Context, id ID, params *PatchRequestParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchRequestResponse, error)
+
+	// PatchRequestWithResponse performs a PATCH /requests/{id} (the `PatchRequest` operationId) request.
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Changes parts of a live request's model: what is given is merged into
+	// what it says now, and the generation advances. While it waits only the
+	// stored model changes. Once it is reserved, raising replicas.min funds
+	// the difference at once or answers 409 budget_blocked; replicas above a
+	// lowered one end, and their slots come back when they are gone. Other
+	// 409s: stale_generation, release_requested, final_state. A change that
+	// changes nothing is no new generation.
+	PatchRequestWithResponse(ctx context.Context, id ID, params *PatchRequestParams, body PatchRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRequestResponse, error)
 
 	// GetEvidenceWithResponse performs a GET /requests/{id}/evidence (the `GetEvidence` operationId) request.
 	//
@@ -5158,8 +5265,15 @@ func (r GetRequestResponse) ContentType() string {
 type PatchRequestResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Request
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchRequestResponse) GetJSON200() *Request {
+	return r.JSON200
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -6266,13 +6380,38 @@ func (c *ClientWithResponses) GetRequestWithResponse(ctx context.Context, id ID,
 	return ParseGetRequestResponse(rsp)
 }
 
-// PatchRequestWithResponse performs a PATCH /requests/{id} (the `PatchRequest` operationId) request.
+// PatchRequestWithBodyWithResponse performs a PATCH /requests/{id} (the `PatchRequest` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
+// Changes parts of a live request's model: what is given is merged into
+// what it says now, and the generation advances. While it waits only the
+// stored model changes. Once it is reserved, raising replicas.min funds
+// the difference at once or answers 409 budget_blocked; replicas above a
+// lowered one end, and their slots come back when they are gone. Other
+// 409s: stale_generation, release_requested, final_state. A change that
+// changes nothing is no new generation.
 //
 // Returns a wrapper object for the known response body format(s).
-func (c *ClientWithResponses) PatchRequestWithResponse(ctx context.Context, id ID, params *PatchRequestParams, reqEditors ...RequestEditorFn) (*PatchRequestResponse, error) {
-	rsp, err := c.PatchRequest(ctx, id, params, reqEditors...)
+func (c *ClientWithResponses) PatchRequestWithBodyWithResponse(ctx context.Context, id ID, params *PatchRequestParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchRequestResponse, error) {
+	rsp, err := c.PatchRequestWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchRequestResponse(rsp)
+}
+
+// PatchRequestWithResponse performs a PATCH /requests/{id} (the `PatchRequest` operationId) request.
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Changes parts of a live request's model: what is given is merged into
+// what it says now, and the generation advances. While it waits only the
+// stored model changes. Once it is reserved, raising replicas.min funds
+// the difference at once or answers 409 budget_blocked; replicas above a
+// lowered one end, and their slots come back when they are gone. Other
+// 409s: stale_generation, release_requested, final_state. A change that
+// changes nothing is no new generation.
+func (c *ClientWithResponses) PatchRequestWithResponse(ctx context.Context, id ID, params *PatchRequestParams, body PatchRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRequestResponse, error) {
+	rsp, err := c.PatchRequest(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7248,6 +7387,13 @@ func ParsePatchRequestResponse(rsp *http.Response) (*PatchRequestResponse, error
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Request
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

@@ -86,7 +86,7 @@ func reservationOf(r reservationRow, m *moments) budget.Row {
 	return budget.Reservation{
 		Ref: budget.Ref{Tenant: r.Tenant, ID: r.ID}, Seq: r.Seq, Revision: r.Revision, Generation: r.Generation,
 		Cost: r.Cost, Priority: r.Priority, Model: r.Model, SpecHash: r.SpecHash, State: budget.State(r.State),
-		Pool: r.Pool, Node: r.Node, Held: r.Held, Submits: r.Submits,
+		Pool: r.Pool, Node: r.Node, Held: r.Held, Funded: r.Funded, Submits: r.Submits,
 		CreatedAt: m.must("createdAt", r.CreatedAt), ReservedAt: m.read("reservedAt", r.ReservedAt),
 		ReleaseRequestedAt: m.read("releaseRequestedAt", r.ReleaseRequestedAt), ReleasedAt: m.read("releasedAt", r.ReleasedAt),
 		ExpiresAt: m.must("expiresAt", r.ExpiresAt),

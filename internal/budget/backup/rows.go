@@ -43,6 +43,7 @@ type reservationRow struct {
 	Pool               string          `json:"pool"`
 	Node               string          `json:"node,omitempty"`
 	Held               int64           `json:"held"`
+	Funded             int             `json:"fundedReplicas"`
 	Submits            int64           `json:"submits"`
 	CreatedAt          string          `json:"createdAt"`
 	ReservedAt         string          `json:"reservedAt,omitempty"`
@@ -142,7 +143,7 @@ func wireOf(r budget.Row) (section string, wire any, err error) {
 		return pools, poolRow{r.Name, r.Cap, r.Used}, nil
 	case budget.Reservation:
 		return reservations, reservationRow{
-			r.Seq, r.Tenant, r.ID, r.Revision, r.Generation, r.Cost, r.Priority, r.Model, r.SpecHash, string(r.State), r.Pool, r.Node, r.Held, r.Submits,
+			r.Seq, r.Tenant, r.ID, r.Revision, r.Generation, r.Cost, r.Priority, r.Model, r.SpecHash, string(r.State), r.Pool, r.Node, r.Held, r.Funded, r.Submits,
 			spell(r.CreatedAt), spell(r.ReservedAt), spell(r.ReleaseRequestedAt), spell(r.ReleasedAt), spell(r.ExpiresAt),
 		}, nil
 	case budget.Entry:

@@ -76,9 +76,26 @@ func TestOnlyOneProcess(t *testing.T) {
 func TestAnotherVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filled(t)
-	edit(t, path, `"Version": 1`, `"Version": 2`)
-	if _, err := jsonledger.Open(path, jsonledger.Options{}); err == nil || !strings.Contains(err.Error(), "version 2") {
+	edit(t, path, `"Version": 2`, `"Version": 3`)
+	if _, err := jsonledger.Open(path, jsonledger.Options{}); err == nil || !strings.Contains(err.Error(), "version 3") {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// TestTheFirstVersionIsConverted: it had no funded replicas beside the slots.
+func TestTheFirstVersionIsConverted(t *testing.T) {
+	t.Parallel()
+	path := filled(t)
+	edit(t, path, `"Version": 2`, `"Version": 1`)
+	edit(t, path, "   \"Funded\": 1,\n   \"Submits\"", "   \"Submits\"")
+	l := openAt(t, path)
+	defer func() { _ = l.Close() }()
+	r, err := l.Get(t.Context(), budget.Ref{Tenant: "team-a", ID: "x"})
+	if err != nil || r.Funded != 1 || r.Held != 2 {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	if report, err := l.Verify(t.Context()); err != nil || !report.Clean() {
+		t.Fatalf("%v, %+v", err, report.Violations)
 	}
 }
 
@@ -108,25 +125,35 @@ func TestAFailedWriteChangesNothing(t *testing.T) {
 
 func TestAViolationIsCaught(t *testing.T) {
 	t.Parallel()
-	for invariant, change := range map[string][2]string{
-		"INV1": {`"Used": 2`, `"Used": 1`},
-		"INV4": {`"State": "reserved"`, `"State": "waiting"`},
-		"INV5": {`"Op": "apply"`, `"Op": "delete"`},
-		"INV6": {`"Slots": 2`, `"Slots": 3`},
+	for _, c := range []struct{ invariant, from, to string }{
+		{"INV1", `"Used": 2`, `"Used": 1`},
+		{"INV4", `"State": "reserved"`, `"State": "waiting"`},
+		{"INV4", `"Held": 2,
+   "Funded": 1`, `"Held": 2,
+   "Funded": 2`},
+		{"INV4", `"Held": 2,
+   "Funded": 1`, `"Held": 2,
+   "Funded": 0`},
+		{"INV5", `"Op": "apply"`, `"Op": "delete"`},
+		{"INV5", `"Revision": 2,
+   "Generation": 1`, `"Revision": 2,
+   "Generation": 2`},
+		{"INV6", `"Slots": 2`, `"Slots": 3`},
+		{"INV6", `"Op": "reserve"`, `"Op": "shrink"`},
 	} {
 		path := filled(t)
-		edit(t, path, change[0], change[1])
+		edit(t, path, c.from, c.to)
 		l := openAt(t, path)
 		report, err := l.Verify(t.Context())
 		if err != nil || report.Clean() {
-			t.Fatalf("%s: %v, %+v", invariant, err, report)
+			t.Fatalf("%s: %v, %+v", c.invariant, err, report)
 		}
 		found := false
 		for _, v := range report.Violations {
-			found = found || v.Invariant == invariant
+			found = found || v.Invariant == c.invariant
 		}
 		if !found {
-			t.Errorf("%s is not among %+v", invariant, report.Violations)
+			t.Errorf("%s, %s: not among %+v", c.invariant, c.to, report.Violations)
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)

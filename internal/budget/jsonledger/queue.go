@@ -81,9 +81,10 @@ func (s *state) decideOne(r budget.Reservation, before []decision, now time.Time
 func (s *state) reserve(ref budget.Ref, now time.Time) budget.Reservation {
 	r := s.reservation(ref)
 	r.State, r.Held, r.ReservedAt = budget.Reserved, r.Need(), now
+	r.Funded = int(r.Held / r.Cost)
 	r.Revision++
 	s.move(*r, budget.OpReserve, r.Held, now)
-	s.intend(*r, budget.Apply, r.FundedReplicas(), now)
+	s.intend(*r, budget.Apply, r.Funded, now)
 	return *r
 }
 

@@ -79,7 +79,8 @@ func (l *Ledger) List(ctx context.Context, f budget.Filter) (out []budget.Reserv
 				f.State != "" && r.State != f.State,
 				f.Model != "" && r.Model.Name != f.Model,
 				r.Seq <= f.AfterSeq,
-				f.ReleasePending && (r.State != budget.Reserved || r.ReleaseRequestedAt.IsZero()):
+				f.ReleasePending && (r.State != budget.Reserved || r.ReleaseRequestedAt.IsZero()),
+				f.ShrinkPending && (r.State != budget.Reserved || !r.ReleaseRequestedAt.IsZero() || r.Held == r.Cost*int64(r.Funded)):
 				continue
 			}
 			if f.Limit > 0 && len(out) == f.Limit {
@@ -169,7 +170,7 @@ func (l *Ledger) Credit(ctx context.Context, ref budget.Ref, force bool) (out bu
 			return fmt.Errorf("%w: the object of request %s/%s may still be there", budget.ErrNotReleasable, ref.Tenant, ref.ID)
 		}
 		slots := r.Held
-		r.State, r.Held, r.ReleasedAt = budget.Released, 0, now
+		r.State, r.Held, r.Funded, r.ReleasedAt = budget.Released, 0, 0, now
 		r.Revision++
 		s.move(*r, budget.OpRelease, -slots, now)
 		out = *r

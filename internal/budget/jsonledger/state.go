@@ -11,8 +11,9 @@ import (
 	"modeldock.io/internal/traffic"
 )
 
-// version of the file's format; a later one converts from it when reading.
-const version = 1
+// version of the file's format. Version 1 did not keep the funded replicas
+// apart from the slots.
+const version = 2
 
 // state is the whole ledger. Slices keep the order of arrival.
 type state struct {
@@ -57,10 +58,23 @@ func decode(image []byte) (*state, error) {
 	if err := json.Unmarshal(image, s); err != nil {
 		return nil, fmt.Errorf("decode the ledger: %w", err)
 	}
+	if s.Version == 1 {
+		s.fund()
+	}
 	if s.Version != version {
 		return nil, fmt.Errorf("its format is version %d, this program knows %d: run the program that wrote it", s.Version, version)
 	}
 	return s, nil
+}
+
+// fund brings version 1 up to 2: what was held paid for what ran.
+func (s *state) fund() {
+	for i := range s.Reservations {
+		if r := &s.Reservations[i]; r.State == budget.Reserved {
+			r.Funded = int(r.Held / r.Cost)
+		}
+	}
+	s.Version = 2
 }
 
 func (s *state) changed(topic string, ref budget.Ref, revision int64) {

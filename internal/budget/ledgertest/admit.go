@@ -100,7 +100,7 @@ func replicas(b *bundle) {
 	b.ok(err)
 	b.admits("three", "sleepy")
 	equal(b, "held", b.get("team-a", "three").Held, 6)
-	equal(b, "funded", b.get("team-a", "three").FundedReplicas(), 3)
+	equal(b, "funded", b.get("team-a", "three").Funded, 3)
 	equal(b, "held", b.get("team-a", "sleepy").Held, 2)
 	b.used("team-a", 8, "default", 8)
 }

@@ -23,7 +23,7 @@ func Compare(t *testing.T, open, oracle Opener) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"submit": p.submit, "admit": p.admit, "advance": p.advance, "expire": p.expire,
 			"release": p.release, "claim": p.claim, "report": p.report, "defer": p.deferOne,
-			"credit": p.credit, "quota": p.quota, "pool": p.pool, "ready": p.ready,
+			"credit": p.credit, "patch": p.patch, "grow": p.grow, "shrink": p.shrink, "credit shrink": p.creditShrink, "quota": p.quota, "pool": p.pool, "ready": p.ready,
 			"": p.same,
 		})
 	})
@@ -95,7 +95,7 @@ func kindOf(err error) string {
 		return ""
 	}
 	for _, known := range []error{
-		budget.ErrNotFound, budget.ErrFinal, budget.ErrReleaseRequested, budget.ErrNotReleasable, budget.ErrLeaseLost, budget.ErrUnavailable,
+		budget.ErrNotFound, budget.ErrFinal, budget.ErrReleaseRequested, budget.ErrNotReleasable, budget.ErrNotReserved, budget.ErrLeaseLost, budget.ErrUnavailable,
 	} {
 		if errors.Is(err, known) {
 			return known.Error()
@@ -105,7 +105,19 @@ func kindOf(err error) string {
 	var inUse *budget.ModelInUseError
 	var pool *budget.UnknownPoolError
 	var bound *budget.BoundElsewhereError
+	var stale *budget.StaleGenerationError
+	var blocked *budget.BlockedError
+	var replicas *budget.ReplicaBoundError
+	var field *modelspec.FieldError
 	switch {
+	case errors.As(err, &stale):
+		return fmt.Sprintf("stale %+v", *stale)
+	case errors.As(err, &blocked):
+		return fmt.Sprintf("blocked %+v", *blocked)
+	case errors.As(err, &replicas):
+		return fmt.Sprintf("replicas %+v", *replicas)
+	case errors.As(err, &field):
+		return fmt.Sprintf("field %+v", *field)
 	case errors.As(err, &conflict):
 		return fmt.Sprintf("conflict %+v", *conflict)
 	case errors.As(err, &inUse):
@@ -237,6 +249,9 @@ func (p *pair) compareRows(t *rapid.T) {
 		p.both(t, "intents", func(l budget.Ledger) (any, error) { return l.Intents(ctx, r.Ref) })
 		p.both(t, "binding", func(l budget.Ledger) (any, error) { return l.Binding(ctx, r.Ref) })
 		waiting = append(waiting, r.Ref)
+	}
+	for _, f := range []budget.Filter{{ShrinkPending: true}, {ReleasePending: true}, {ShrinkPending: true, State: budget.Waiting}, {ShrinkPending: true, Tenant: "team-1"}} {
+		p.both(t, "filter", func(l budget.Ledger) (any, error) { return l.List(ctx, f) })
 	}
 	p.both(t, "standings", func(l budget.Ledger) (any, error) {
 		all, err := l.Standings(ctx, waiting)

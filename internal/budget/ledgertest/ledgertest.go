@@ -26,7 +26,7 @@ func Run(t *testing.T, open Opener) {
 		run  func(t *testing.T, open Opener)
 	}{
 		{"submit", runSubmit}, {"admit", runAdmit}, {"head wait", runHeadWait}, {"standing", runStanding},
-		{"expire", runExpire}, {"release", runRelease}, {"outbox", runOutbox}, {"binding", runBinding},
+		{"expire", runExpire}, {"release", runRelease}, {"patch", runPatch}, {"grow", runGrow}, {"shrink", runShrink}, {"outbox", runOutbox}, {"binding", runBinding},
 		{"quota", runQuota}, {"access", runAccess}, {"audit", runAudit}, {"evidence", runEvidence}, {"race", runRace}, {"copy", runCopy},
 	} {
 		t.Run(part.name, func(t *testing.T) {

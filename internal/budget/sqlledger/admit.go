@@ -15,15 +15,10 @@ import (
 // are read in it, so that a cap changed by anybody counts at once.
 func (l *Ledger) Admit(ctx context.Context, limit int) ([]budget.Reservation, error) {
 	return change(ctx, l, "admit", func(ctx context.Context, t *transaction) ([]budget.Reservation, error) {
-		tenantRows, err := t.q.ListTenants(ctx)
+		queue, err := l.figures(ctx, t)
 		if err != nil {
-			return nil, fmt.Errorf("read the quotas: %w", err)
+			return nil, err
 		}
-		poolRows, err := t.q.ListPools(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("read the pools: %w", err)
-		}
-		queue := budget.NewQueue(quotaFigures(tenantRows), pools(poolRows), t.now, l.opts.HeadWait)
 		if queue.Exhausted() {
 			return nil, nil
 		}
@@ -37,6 +32,19 @@ func (l *Ledger) Admit(ctx context.Context, limit int) ([]budget.Reservation, er
 		}
 		return reserve(ctx, t, picked)
 	})
+}
+
+// figures starts a walk of the queue over the quotas and pools as they are now.
+func (l *Ledger) figures(ctx context.Context, t *transaction) (*budget.Queue, error) {
+	tenantRows, err := t.q.ListTenants(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the quotas: %w", err)
+	}
+	poolRows, err := t.q.ListPools(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the pools: %w", err)
+	}
+	return budget.NewQueue(quotaFigures(tenantRows), pools(poolRows), t.now, l.opts.HeadWait), nil
 }
 
 // quotaFigures leaves the allow lists out: admission does not look at them.

@@ -55,7 +55,7 @@ func snapshotRows(ctx context.Context, q queries) (s budget.Snapshot, err error)
 	for _, row := range outbox {
 		s.Intents = append(s.Intents, budget.Intent{
 			Ref: budget.Ref{Tenant: row.Tenant, ID: row.ID}, Seq: row.Seq, Op: budget.IntentOp(row.Op),
-			Generation: row.Generation, DeliveredAt: nullMoment(row.DeliveredAt),
+			Generation: row.Generation, Funded: int(row.Funded), DeliveredAt: nullMoment(row.DeliveredAt),
 		})
 	}
 	bindings, err := q.AllBindings(ctx)
@@ -78,7 +78,7 @@ func snapshotReservations(ctx context.Context, q queries) ([]budget.Reservation,
 	for _, row := range rows {
 		out = append(out, budget.Reservation{
 			Ref: budget.Ref{Tenant: row.Tenant, ID: row.ID}, Seq: row.Seq, Revision: row.Revision, Generation: row.Generation,
-			Cost: row.Cost, Priority: int(row.Priority), State: budget.State(row.State), Pool: row.Pool, Held: row.Held,
+			Cost: row.Cost, Priority: int(row.Priority), State: budget.State(row.State), Pool: row.Pool, Held: row.Held, Funded: int(row.Funded),
 			CreatedAt: moment(row.CreatedAt), ReservedAt: nullMoment(row.ReservedAt),
 			ReleaseRequestedAt: nullMoment(row.ReleaseRequestedAt), ReleasedAt: nullMoment(row.ReleasedAt), ExpiresAt: moment(row.ExpiresAt),
 		})

@@ -72,3 +72,8 @@ func TestCopiesBetweenKinds(t *testing.T) {
 	t.Parallel()
 	ledgertest.RoundTrip(t, open, oracle)
 }
+
+func TestGrowthAgainstTheOracle(t *testing.T) {
+	t.Parallel()
+	ledgertest.CompareGrowth(t, openFast, oracle)
+}

@@ -238,7 +238,7 @@ func (t *transaction) writeReservation(ctx context.Context, r budget.Reservation
 	return t.q.CopyReservation(ctx, sqlitequery.CopyReservationParams{
 		Seq: r.Seq, Tenant: r.Tenant, ID: r.ID, Revision: r.Revision, Generation: r.Generation, Cost: r.Cost, Priority: int64(r.Priority),
 		Need: r.Need(), ModelName: r.Model.Name, ModelVersion: r.Model.Version, Spec: spec, SpecHash: r.SpecHash, State: string(r.State),
-		Pool: r.Pool, Node: r.Node, Held: r.Held, Submits: r.Submits, CreatedAt: micros(r.CreatedAt), ReservedAt: nullMicros(r.ReservedAt),
+		Pool: r.Pool, Node: r.Node, Held: r.Held, Funded: int64(r.Funded), Submits: r.Submits, CreatedAt: micros(r.CreatedAt), ReservedAt: nullMicros(r.ReservedAt),
 		ReleaseRequestedAt: nullMicros(r.ReleaseRequestedAt), ReleasedAt: nullMicros(r.ReleasedAt), ExpiresAt: micros(r.ExpiresAt),
 	})
 }

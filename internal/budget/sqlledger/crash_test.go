@@ -15,6 +15,7 @@ import (
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/ledgertest"
 	"modeldock.io/internal/budget/sqlledger"
+	"modeldock.io/internal/modelspec"
 )
 
 // TestCrashAfterEveryStatement keeps what a kill would leave on the disk
@@ -46,7 +47,7 @@ func TestCrashAfterEveryStatement(t *testing.T) {
 	story(t, l, clock)
 	keep(false)
 	must(t, l.Close())
-	if len(images) < 60 {
+	if len(images) < 150 {
 		t.Fatalf("only %d images were kept", len(images))
 	}
 	for _, image := range images {
@@ -61,29 +62,27 @@ func TestCrashAfterEveryStatement(t *testing.T) {
 	t.Logf("%d crash images", len(images))
 }
 
-// story takes one request from submission to credit; every step may have
-// happened before.
-func story(t *testing.T, l *sqlledger.Ledger, clock *ledgertest.Clock) {
+// story takes one request from submission over growth and shrink to its
+// credit; every step may have happened before.
+func story(t *testing.T, l *sqlledger.Ledger, _ *ledgertest.Clock) {
 	t.Helper()
 	ctx, ref := t.Context(), budget.Ref{Tenant: "team-a", ID: "x"}
-	must(t, second(l.SetPool(ctx, "default", 10)))
-	must(t, second(l.SetQuota(ctx, "team-a", 2)))
-	r, err := l.Submit(ctx, request("team-a", "x", 2))
-	must(t, err)
-	must(t, second(l.Admit(ctx, 0)))
-	deliver(t, l)
-	if r.State == budget.Waiting {
-		b, err := l.Binding(ctx, ref)
-		if err != nil || b.UID != "u1" {
-			t.Fatalf("binding is %+v, %v", b, err)
-		}
+	for _, step := range steps(ctx, l, ref) {
+		must(t, step())
 	}
-	must(t, second(l.RequestRelease(ctx, ref)))
-	deliver(t, l)
-	must(t, second(l.Credit(ctx, ref, false)))
+	b, err := l.Binding(ctx, ref)
+	if !errors.Is(err, budget.ErrNotFound) && (err != nil || b.UID != "u1") {
+		t.Fatalf("binding is %+v, %v", b, err)
+	}
 	journal, err := l.Journal(ctx, ref)
 	must(t, err)
-	if len(journal) != 2 || journal[0].Slots != 2 || journal[1].Slots != -2 {
+	var sum int64
+	count := map[budget.Op]int{}
+	for _, e := range journal {
+		sum += e.Slots
+		count[e.Op]++
+	}
+	if sum != 0 || count[budget.OpReserve] != 1 || count[budget.OpRelease] != 1 {
 		t.Fatalf("journal is %+v", journal)
 	}
 	tenant, err := l.Tenant(ctx, "team-a")
@@ -93,15 +92,75 @@ func story(t *testing.T, l *sqlledger.Ledger, clock *ledgertest.Clock) {
 	}
 }
 
-func deliver(t *testing.T, l *sqlledger.Ledger) {
-	t.Helper()
-	claimed, err := l.Claim(t.Context(), "relay", 10, time.Minute)
-	must(t, err)
-	for _, in := range claimed {
-		if in.Op == budget.Delete {
-			must(t, l.DeleteDelivered(t.Context(), in))
-		} else if err := l.Delivered(t.Context(), in, budget.Object{Namespace: "models", Name: "md-x", UID: "u1"}); !errors.Is(err, budget.ErrReleaseRequested) {
-			must(t, err)
+// steps of the story.
+func steps(ctx context.Context, l *sqlledger.Ledger, ref budget.Ref) []func() error {
+	sub := request(ref.Tenant, ref.ID, 2)
+	sub.Model.Replicas.Max = 3
+	return []func() error{
+		func() error { return second(l.SetPool(ctx, "default", 10)) },
+		func() error { return second(l.SetQuota(ctx, ref.Tenant, 6)) },
+		func() error { return second(l.Submit(ctx, sub)) },
+		func() error { return repatch(ctx, l, ref, budget.Patch{Traffic: &modelspec.Traffic{Weight: 7}}) },
+		func() error { return second(l.Admit(ctx, 0)) },
+		func() error { return deliver(ctx, l) },
+		func() error { return repatch(ctx, l, ref, budget.Patch{Replicas: &modelspec.Replicas{Min: 2, Max: 3}}) },
+		func() error { return unlessReleasing(second(l.Grow(ctx, ref, 3))) },
+		func() error { return unlessReleasing(second(l.Shrink(ctx, ref, 2))) },
+		func() error { return repatch(ctx, l, ref, budget.Patch{Replicas: &modelspec.Replicas{Min: 1, Max: 3}}) },
+		func() error { return deliver(ctx, l) },
+		func() error { return creditShrink(ctx, l, ref) },
+		func() error { return second(l.RequestRelease(ctx, ref)) },
+		func() error { return deliver(ctx, l) },
+		func() error { return second(l.Credit(ctx, ref, false)) },
+	}
+}
+
+// unlessReleasing forgives what a story is told that was once told to its end.
+func unlessReleasing(err error) error {
+	if errors.Is(err, budget.ErrFinal) || errors.Is(err, budget.ErrReleaseRequested) {
+		return nil
+	}
+	return err
+}
+
+// repatch patches whatever generation there is.
+func repatch(ctx context.Context, l *sqlledger.Ledger, ref budget.Ref, p budget.Patch) error {
+	r, err := l.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	p.Generation = r.Generation
+	return unlessReleasing(second(l.Patch(ctx, ref, p)))
+}
+
+// creditShrink gives back what two replicas held.
+func creditShrink(ctx context.Context, l *sqlledger.Ledger, ref budget.Ref) error {
+	r, err := l.Get(ctx, ref)
+	if err != nil || r.State.Final() || !r.ReleaseRequestedAt.IsZero() {
+		return err
+	}
+	if r, err = l.CreditShrink(ctx, ref, r.Generation); err == nil && (r.Held != 2 || r.Funded != 1) {
+		return fmt.Errorf("%d slots are held for %d replicas after the credit", r.Held, r.Funded)
+	}
+	return err
+}
+
+// deliver carries everything out that is due.
+func deliver(ctx context.Context, l *sqlledger.Ledger) error {
+	for {
+		claimed, err := l.Claim(ctx, "relay", 10, time.Minute)
+		if err != nil || len(claimed) == 0 {
+			return err
+		}
+		for _, in := range claimed {
+			if in.Op == budget.Delete {
+				err = l.DeleteDelivered(ctx, in)
+			} else {
+				err = unlessReleasing(l.Delivered(ctx, in, budget.Object{Namespace: "models", Name: "md-x", UID: "u1"}))
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 }

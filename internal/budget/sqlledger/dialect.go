@@ -62,6 +62,7 @@ type protocol interface {
 type statements interface {
 	AllBindings(ctx context.Context) ([]sqlitequery.Binding, error)
 	AllJournal(ctx context.Context) ([]sqlitequery.Journal, error)
+	AmendReservation(ctx context.Context, arg sqlitequery.AmendReservationParams) (sqlitequery.Reservation, error)
 	AppendAudit(ctx context.Context, arg sqlitequery.AppendAuditParams) error
 	AppendJournal(ctx context.Context, arg sqlitequery.AppendJournalParams) error
 	AskRelease(ctx context.Context, arg sqlitequery.AskReleaseParams) (sqlitequery.Reservation, error)
@@ -70,6 +71,7 @@ type statements interface {
 	CountSubmit(ctx context.Context, arg sqlitequery.CountSubmitParams) (int64, error)
 	CreateKey(ctx context.Context, arg sqlitequery.CreateKeyParams) error
 	CreateSession(ctx context.Context, arg sqlitequery.CreateSessionParams) error
+	CreditShrunk(ctx context.Context, arg sqlitequery.CreditShrunkParams) (sqlitequery.Reservation, error)
 	DeferIntent(ctx context.Context, arg sqlitequery.DeferIntentParams) (int64, error)
 	DeleteGrant(ctx context.Context, arg sqlitequery.DeleteGrantParams) (int64, error)
 	DeleteSession(ctx context.Context, idHash []byte) (int64, error)
@@ -94,6 +96,7 @@ type statements interface {
 	InferencesOf(ctx context.Context, arg sqlitequery.InferencesOfParams) ([]sqlitequery.Inference, error)
 	InsertBinding(ctx context.Context, arg sqlitequery.InsertBindingParams) error
 	InsertReservation(ctx context.Context, arg sqlitequery.InsertReservationParams) (int64, error)
+	IntendApply(ctx context.Context, arg sqlitequery.IntendApplyParams) (int64, error)
 	IntendDelete(ctx context.Context, arg sqlitequery.IntendDeleteParams) (int64, error)
 	IntentsOf(ctx context.Context, arg sqlitequery.IntentsOfParams) ([]sqlitequery.Outbox, error)
 	JournalOf(ctx context.Context, arg sqlitequery.JournalOfParams) ([]sqlitequery.Journal, error)
@@ -104,6 +107,7 @@ type statements interface {
 	ListPools(ctx context.Context) ([]sqlitequery.GpuPool, error)
 	ListReleasing(ctx context.Context, arg sqlitequery.ListReleasingParams) ([]sqlitequery.Reservation, error)
 	ListReservations(ctx context.Context, arg sqlitequery.ListReservationsParams) ([]sqlitequery.Reservation, error)
+	ListShrinking(ctx context.Context, arg sqlitequery.ListShrinkingParams) ([]sqlitequery.Reservation, error)
 	ListTenantReservations(ctx context.Context, arg sqlitequery.ListTenantReservationsParams) ([]sqlitequery.Reservation, error)
 	ListTenants(ctx context.Context) ([]sqlitequery.TenantQuotum, error)
 	LiveModelHolder(ctx context.Context, arg sqlitequery.LiveModelHolderParams) (string, error)

@@ -24,8 +24,11 @@ func (l *Ledger) Get(ctx context.Context, ref budget.Ref) (budget.Reservation, e
 
 // List returns reservations in arrival order.
 func (l *Ledger) List(ctx context.Context, f budget.Filter) ([]budget.Reservation, error) {
-	if f.ReleasePending && f.State != "" && f.State != budget.Reserved {
-		return nil, nil // only reserved ones can await their release
+	if (f.ReleasePending || f.ShrinkPending) && f.State != "" && f.State != budget.Reserved {
+		return nil, nil // only reserved ones can await their release, or a shrink's credit
+	}
+	if f.ReleasePending && f.ShrinkPending {
+		return nil, nil // a release gives back the shrink's slots too
 	}
 	return view(ctx, l, "list", func(q queries) ([]budget.Reservation, error) {
 		rows, err := list(ctx, q, f)
@@ -41,6 +44,8 @@ func list(ctx context.Context, q queries, f budget.Filter) ([]sqlitequery.Reserv
 	switch {
 	case f.ReleasePending:
 		return q.ListReleasing(ctx, sqlitequery.ListReleasingParams{AfterSeq: f.AfterSeq, Tenant: f.Tenant, Model: f.Model, MaxRows: limit})
+	case f.ShrinkPending:
+		return q.ListShrinking(ctx, sqlitequery.ListShrinkingParams{AfterSeq: f.AfterSeq, Tenant: f.Tenant, Model: f.Model, MaxRows: limit})
 	case f.Tenant != "":
 		return q.ListTenantReservations(ctx, sqlitequery.ListTenantReservationsParams{Tenant: f.Tenant, AfterSeq: f.AfterSeq, State: string(f.State), Model: f.Model, MaxRows: limit})
 	}

@@ -63,6 +63,14 @@ func (m *mysqlQueries) ReleaseReservation(ctx context.Context, arg sqlitequery.R
 	return m.afterwards(ctx, arg.Tenant, arg.ID)(m.q.ReleaseReservation(ctx, mysqlquery.ReleaseReservationParams(arg)))
 }
 
+func (m *mysqlQueries) AmendReservation(ctx context.Context, arg sqlitequery.AmendReservationParams) (sqlitequery.Reservation, error) {
+	return m.afterwards(ctx, arg.Tenant, arg.ID)(m.q.AmendReservation(ctx, mysqlquery.AmendReservationParams(arg)))
+}
+
+func (m *mysqlQueries) CreditShrunk(ctx context.Context, arg sqlitequery.CreditShrunkParams) (sqlitequery.Reservation, error) {
+	return m.afterwards(ctx, arg.Tenant, arg.ID)(m.q.CreditShrunk(ctx, mysqlquery.CreditShrunkParams(arg)))
+}
+
 // afterwards reads a reservation back that was changed.
 func (m *mysqlQueries) afterwards(ctx context.Context, tenant, id string) func(int64, error) (sqlitequery.Reservation, error) {
 	return func(rows int64, err error) (sqlitequery.Reservation, error) {
@@ -200,6 +208,12 @@ func (m *mysqlQueries) LatestAudit(ctx context.Context, limit int64) ([]sqlitequ
 
 func (m *mysqlQueries) ListReleasing(ctx context.Context, arg sqlitequery.ListReleasingParams) ([]sqlitequery.Reservation, error) {
 	return each(func(r mysqlquery.ListReleasingRow) sqlitequery.Reservation { return sqlitequery.Reservation(r) })(m.q.ListReleasing(ctx, mysqlquery.ListReleasingParams{
+		AfterSeq: arg.AfterSeq, Tenant: arg.Tenant, Model: arg.Model, Limit: limit32(arg.MaxRows),
+	}))
+}
+
+func (m *mysqlQueries) ListShrinking(ctx context.Context, arg sqlitequery.ListShrinkingParams) ([]sqlitequery.Reservation, error) {
+	return each(func(r mysqlquery.ListShrinkingRow) sqlitequery.Reservation { return sqlitequery.Reservation(r) })(m.q.ListShrinking(ctx, mysqlquery.ListShrinkingParams{
 		AfterSeq: arg.AfterSeq, Tenant: arg.Tenant, Model: arg.Model, Limit: limit32(arg.MaxRows),
 	}))
 }

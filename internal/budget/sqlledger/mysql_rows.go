@@ -148,6 +148,10 @@ func (m *mysqlQueries) InsertBinding(ctx context.Context, arg sqlitequery.Insert
 	return m.q.InsertBinding(ctx, mysqlquery.InsertBindingParams(arg))
 }
 
+func (m *mysqlQueries) IntendApply(ctx context.Context, arg sqlitequery.IntendApplyParams) (int64, error) {
+	return m.q.IntendApply(ctx, mysqlquery.IntendApplyParams(arg))
+}
+
 func (m *mysqlQueries) IntendDelete(ctx context.Context, arg sqlitequery.IntendDeleteParams) (int64, error) {
 	return m.q.IntendDelete(ctx, mysqlquery.IntendDeleteParams(arg))
 }

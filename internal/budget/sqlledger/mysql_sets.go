@@ -67,7 +67,7 @@ func (m *mysqlQueries) intendSet(ctx context.Context, now time.Time, rows []sqli
 	const width = 7
 	args := make([]any, 0, width*len(rows))
 	for _, r := range rows {
-		args = append(args, r.Tenant, r.ID, string(budget.Apply), r.Generation, r.Spec, r.Held/r.Cost, micros(now))
+		args = append(args, r.Tenant, r.ID, string(budget.Apply), r.Generation, r.Spec, r.Funded, micros(now))
 	}
 	return insertInParts(ctx, m.db, outboxRows, width, args)
 }

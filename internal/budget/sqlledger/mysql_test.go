@@ -99,3 +99,8 @@ func TestMySQLCopies(t *testing.T) {
 	t.Parallel()
 	ledgertest.RoundTrip(t, open, openMySQL)
 }
+
+func TestMySQLGrowthAgainstTheOracle(t *testing.T) {
+	t.Parallel()
+	ledgertest.CompareGrowth(t, openMySQL, oracle)
+}

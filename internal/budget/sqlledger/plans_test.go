@@ -77,7 +77,7 @@ func TestSQLitePlans(t *testing.T) {
 	must(t, second(l.Admit(t.Context(), 1)))
 	s := &scanner{DB: openDirectly(t, path), t: t}
 	askEverything(t, sqlledger.SQLiteQueries(s))
-	if s.asked < 25 {
+	if s.asked < 29 {
 		t.Fatalf("only %d queries were asked for their plans", s.asked)
 	}
 }
@@ -117,6 +117,10 @@ func askEverything(t *testing.T, q sqlledger.Queries) {
 	_, _ = q.ListReservations(ctx, sqlitequery.ListReservationsParams{AfterSeq: 7000, MaxRows: 50})
 	_, _ = q.ListTenantReservations(ctx, sqlitequery.ListTenantReservationsParams{Tenant: tenant, AfterSeq: 7000, State: "waiting", MaxRows: 50})
 	_, _ = q.ListReleasing(ctx, sqlitequery.ListReleasingParams{MaxRows: 50})
+	_, _ = q.AmendReservation(ctx, sqlitequery.AmendReservationParams{Tenant: tenant, ID: id, Revision: 3, Spec: []byte("{}"), Need: 1})
+	_, _ = q.IntendApply(ctx, sqlitequery.IntendApplyParams{Now: now, Seq: heads[0].Seq})
+	_, _ = q.CreditShrunk(ctx, sqlitequery.CreditShrunkParams{Tenant: tenant, ID: id, Revision: 3})
+	_, _ = q.ListShrinking(ctx, sqlitequery.ListShrinkingParams{MaxRows: 50})
 	_, _ = q.InferencesOf(ctx, sqlitequery.InferencesOfParams{Owner: tenant, ReservationID: id, Limit: 10})
 	_, _ = q.PruneByAge(ctx, 1)
 	_, _ = q.PruneByCount(ctx, 7000)

@@ -52,11 +52,7 @@ func (l *Ledger) Credit(ctx context.Context, ref budget.Ref, force bool) (budget
 		if err != nil || r.State == budget.Released {
 			return r, err
 		}
-		rows, err := t.q.IntentsOf(ctx, sqlitequery.IntentsOfParams{Tenant: ref.Tenant, ID: ref.ID})
-		if err != nil {
-			return r, fmt.Errorf("read the intents: %w", err)
-		}
-		all, err := intents(rows)
+		all, err := intentsOf(ctx, t, ref)
 		if err != nil {
 			return r, err
 		}
@@ -74,20 +70,12 @@ func credit(ctx context.Context, t *transaction, r budget.Reservation) (budget.R
 	if err != nil {
 		return r, fmt.Errorf("release request %s/%s: %w", r.Tenant, r.ID, err)
 	}
-	err = t.q.AppendJournal(ctx, sqlitequery.AppendJournalParams{
-		Tenant: r.Tenant, ID: r.ID, Pool: r.Pool, Op: string(budget.OpRelease), Revision: row.Revision, Slots: -r.Held, At: micros(t.now),
-	})
-	if err != nil {
-		return r, fmt.Errorf("journal the release of request %s/%s: %w", r.Tenant, r.ID, err)
+	if err := journal(ctx, t, r, budget.OpRelease, row.Revision, -r.Held); err != nil {
+		return r, err
 	}
-	if err := exactlyOne(t.q.GiveTenantSlots(ctx, sqlitequery.GiveTenantSlotsParams{Slots: r.Held, Tenant: r.Tenant})); err != nil {
-		return r, fmt.Errorf("give %d slots back to tenant %s: %w", r.Held, r.Tenant, err)
-	}
-	if err := exactlyOne(t.q.GivePoolSlots(ctx, sqlitequery.GivePoolSlotsParams{Slots: r.Held, Pool: r.Pool})); err != nil {
-		return r, fmt.Errorf("give %d slots back to pool %s: %w", r.Held, r.Pool, err)
+	if err := give(ctx, t, r, r.Held); err != nil {
+		return r, err
 	}
 	t.changed("request", r.Ref, row.Revision)
-	t.changed("quota", budget.Ref{Tenant: r.Tenant}, 0)
-	t.changed("quota", budget.Ref{ID: r.Pool}, 0)
 	return reservation(row)
 }

@@ -41,7 +41,7 @@ func reservation(row sqlitequery.Reservation) (budget.Reservation, error) {
 	r := budget.Reservation{
 		Ref: budget.Ref{Tenant: row.Tenant, ID: row.ID}, Seq: row.Seq, Revision: row.Revision, Generation: row.Generation,
 		Cost: row.Cost, Priority: int(row.Priority), SpecHash: row.SpecHash, State: budget.State(row.State),
-		Pool: row.Pool, Node: row.Node, Held: row.Held, Submits: row.Submits,
+		Pool: row.Pool, Node: row.Node, Held: row.Held, Funded: int(row.Funded), Submits: row.Submits,
 		CreatedAt: moment(row.CreatedAt), ReservedAt: nullMoment(row.ReservedAt),
 		ReleaseRequestedAt: nullMoment(row.ReleaseRequestedAt), ReleasedAt: nullMoment(row.ReleasedAt), ExpiresAt: moment(row.ExpiresAt),
 	}

@@ -34,11 +34,16 @@ var violations = []violation{
 	{"two reservations share an object name", "INV3", true, unconstrained("binding"), `UPDATE binding SET name = 'md-u1'`},
 	{"one reservation has two objects", "INV3", true, unconstrained("binding"),
 		`INSERT INTO binding SELECT tenant, id, namespace, 'second', 'u9', bound_at, 0, NULL, NULL FROM binding WHERE id = 'one'`},
-	{"reserved goes back to waiting", "INV4", true, append([]string{`DROP TRIGGER reservation_moves`}, ignoreChecks...),
+	{"reserved goes back to waiting", "INV4", true, append(unmoved, ignoreChecks...),
 		`UPDATE reservation SET state = 'waiting' WHERE id = 'one'`},
-	{"released comes back to life", "INV4", true, append([]string{`DROP TRIGGER reservation_moves`}, ignoreChecks...),
+	{"released comes back to life", "INV4", true, append(unmoved, ignoreChecks...),
 		`UPDATE reservation SET state = 'reserved' WHERE id = 'gone'`},
 	{"waiting holds slots", "INV4", true, ignoreChecks, `UPDATE reservation SET held = cost WHERE id = 'queued'`},
+	{"more replicas may run than are held for", "INV4", true, ignoreChecks, `UPDATE reservation SET funded = 2 WHERE id = 'one'`},
+	{"reserved for no replica", "INV4", true, unmoved, `UPDATE reservation SET funded = 0 WHERE id = 'one'`},
+	{"waiting with a replica", "INV4", true, append(unmoved, ignoreChecks...), `UPDATE reservation SET funded = 1 WHERE id = 'queued'`},
+	{"delivery was told another count", "INV5", false, nil, `UPDATE outbox SET funded = 2 WHERE id = 'one'`},
+	{"delivery was not told of a generation", "INV5", false, nil, `UPDATE reservation SET generation = 2 WHERE id = 'one'`},
 	{"reserved without its first intent", "INV5", false, nil, `DELETE FROM outbox WHERE id = 'one'`},
 	{"waiting with an intent", "INV5", false, nil,
 		`INSERT INTO outbox (tenant, id, op, generation, payload, funded, next_attempt_at) SELECT tenant, id, 'apply', 1, spec, 1, 0 FROM reservation WHERE id = 'queued'`},
@@ -46,9 +51,16 @@ var violations = []violation{
 		`INSERT INTO journal SELECT seq + 100, tenant, id, pool, op, revision, slots, at FROM journal WHERE id = 'one'`},
 	{"a second credit", "INV6", true, []string{`DROP INDEX journal_once`},
 		`INSERT INTO journal (tenant, id, pool, op, revision, slots, at) SELECT tenant, id, pool, 'release', 99, -1, 0 FROM reservation WHERE id = 'gone'`},
+	{"a growth that nobody holds", "INV6", false, nil,
+		`INSERT INTO journal (tenant, id, pool, op, revision, slots, at) SELECT tenant, id, pool, 'grow', 1, 1, 0 FROM reservation WHERE id = 'one'`},
+	{"a shrink that takes", "INV6", true, ignoreChecks,
+		`INSERT INTO journal (tenant, id, pool, op, revision, slots, at) SELECT tenant, id, pool, 'shrink', 1, 1, 0 FROM reservation WHERE id = 'one'`},
 	{"a debit that was taken out", "INV6", true, []string{`DROP TRIGGER journal_stays`}, `DELETE FROM journal WHERE id = 'one'`},
 	{"a debit that was changed", "INV6", true, []string{`DROP TRIGGER journal_keeps`}, `UPDATE journal SET slots = slots + 1 WHERE id = 'one'`},
 }
+
+// unmoved leaves every move and every count of replicas to the writer.
+var unmoved = []string{`DROP TRIGGER reservation_moves`, `DROP TRIGGER reservation_funds`}
 
 var ignoreChecks = []string{`PRAGMA ignore_check_constraints = 1`}
 

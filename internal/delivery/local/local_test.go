@@ -235,6 +235,82 @@ func TestScaleFollowsFunding(t *testing.T) {
 	}
 }
 
+// A surplus replica is withdrawn, finishes what it serves and is paid for until
+// it is gone: nothing takes its place before.
+func TestShrinkDrainsTheSurplus(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.StopGrace = 1e12 })
+	d := desired("t", "demo")
+	d.Funded = 2
+	b.apply(d)
+	first := b.untilReady(d).Replicas
+	b.mu.Lock()
+	b.inFlight = 1
+	b.mu.Unlock()
+	d.Generation, d.Funded = 2, 1
+	b.apply(d)
+	eventually(t, func() bool { return len(b.routed()) == 1 }, func() string { return "the surplus stays routed" })
+	st := b.until(d, "shrinking", func(s delivery.Status) bool { return s.Ready == 1 && s.Processes() == 2 })
+	if st.Reason != delivery.Available || !strings.Contains(st.Message, "1 of 1 replicas are ready; 1 more") {
+		t.Fatalf("%s: %s", st.Reason, st.Message)
+	}
+	for _, r := range st.Replicas {
+		if r.Phase == delivery.PhaseTerminating {
+			chat(t, r.Address, "demo") // what it serves is served to its end
+		}
+	}
+	d.Generation, d.Funded = 3, 2
+	b.apply(d)
+	b.target.poke()
+	if st = b.status(d); st.Processes() != 2 {
+		t.Fatalf("a third process beside two that are paid for: %+v", st.Replicas)
+	}
+	b.mu.Lock()
+	b.inFlight = 0
+	b.mu.Unlock()
+	st = b.until(d, "two again", func(s delivery.Status) bool { return s.Ready == 2 && s.Processes() == 2 })
+	kept := 0
+	for _, r := range st.Replicas {
+		if r.UID == first[0].UID || r.UID == first[1].UID {
+			kept++
+		}
+	}
+	if kept != 1 || st.LastFailure != nil {
+		t.Fatalf("%d of the first two are left: %+v", kept, st)
+	}
+}
+
+// The newest replica goes, whatever its number is; the other one then is what
+// the model's output is asked of.
+func TestShrinkKeepsTheOlderReplica(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := desired("t", "demo")
+	d.Funded = 2
+	b.apply(d)
+	st := b.untilReady(d)
+	younger, older := st.Replicas[0], st.Replicas[1]
+	if p, err := os.FindProcess(younger.PID); err != nil || p.Kill() != nil {
+		t.Fatalf("cannot kill %d", younger.PID)
+	}
+	b.until(d, "started again", func(s delivery.Status) bool { return s.Ready == 2 && s.Replicas[0].UID != younger.UID })
+	d.Generation, d.Funded = 2, 1
+	b.apply(d)
+	st = b.until(d, "one", func(s delivery.Status) bool { return s.Ready == 1 && len(s.Replicas) == 1 })
+	if st.Replicas[0].UID != older.UID {
+		t.Fatalf("%+v is left, want %+v", st.Replicas[0], older)
+	}
+	if name := b.target.firstRunning(d.Name, "nobody"); name != older.Name {
+		t.Fatalf("the output of %s is shown, want %s", name, older.Name)
+	}
+	d.Generation, d.Funded = 3, 2
+	b.apply(d)
+	st = b.untilReady(d)
+	if len(st.Replicas) != 2 || st.Replicas[1].UID != older.UID {
+		t.Fatalf("status %+v", st)
+	}
+}
+
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -31,7 +31,7 @@ func (t *Target) logPath(object string, index int) string {
 }
 
 // Logs returns the engine's output of one replica (its full name or its
-// number; empty: the first), also after it ended: the last tail lines (0: all
+// number; empty: the first that runs, or else the first), also after it ended: the last tail lines (0: all
 // that is kept of the current file), and with follow everything that is
 // written until ctx ends or the object is gone. A replica that has written
 // nothing yet says why. *delivery.UnknownReplicaError if there is none.
@@ -46,7 +46,7 @@ func (t *Target) Logs(ctx context.Context, ref budget.Ref, replica string, tail 
 		name = replicaName(object, index)
 	}
 	if replica == "" && len(names) > 0 {
-		name = names[0]
+		name = t.firstRunning(object, names[0])
 	}
 	if !slices.Contains(names, name) { // the name is matched, never joined unseen
 		return nil, &delivery.UnknownReplicaError{Ref: ref, Replica: replica, Existing: names}
@@ -94,6 +94,22 @@ func (t *Target) replicaNames(object string) ([]string, error) {
 		names = append(names, replicaName(object, n))
 	}
 	return names, nil
+}
+
+// firstRunning names the first replica that has a process.
+func (t *Target) firstRunning(object, otherwise string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.objects[object]
+	if o == nil {
+		return otherwise
+	}
+	for _, i := range slices.Sorted(maps.Keys(o.slots)) {
+		if o.slots[i].run != nil {
+			return replicaName(object, i)
+		}
+	}
+	return otherwise
 }
 
 func (t *Target) knows(object string) bool {

@@ -95,7 +95,7 @@ func (t *Target) world() World {
 			r := ReplicaView{Index: i, RetryAt: s.retryAt}
 			if s.run != nil {
 				r.Running, r.Stopping, r.Ready, r.Process = true, s.run.stopping, s.run.phase == delivery.PhaseReady, s.run.process
-				r.Cards = s.run.allocations()
+				r.Since, r.Cards = s.run.placedAt, s.run.allocations()
 			}
 			v.Replicas = append(v.Replicas, r)
 		}

@@ -35,6 +35,7 @@ type ReplicaView struct {
 	Stopping bool
 	Ready    bool
 	Process  string
+	Since    time.Time // when its process was placed
 	Cards    []placement.Allocation
 	RetryAt  time.Time // not started before
 }
@@ -92,40 +93,104 @@ type planner struct {
 func (p *planner) do(a Action) { p.actions = append(p.actions, a) }
 
 func (p *planner) object(o ObjectView) error {
-	running, outdated, unavailable := 0, -1, 0
-	have := map[int]ReplicaView{}
+	kept, surplus := choose(o)
+	running := 0
 	for _, r := range o.Replicas {
-		have[r.Index] = r
 		if r.Running {
 			running++
 		}
-		switch {
-		case r.Index >= o.Wanted: // 1. what is not wanted goes
-			p.unwanted(o, r)
-		case r.Running && !r.Stopping && r.Process != o.Process:
-			outdated = r.Index
-		case r.Running && !r.Ready:
-			unavailable++
-		}
+	}
+	for _, r := range surplus { // 1. what is not wanted goes
+		p.unwanted(o, r)
 	}
 	if o.Deleting && running == 0 { // 2. the record goes after its last process
 		p.do(Action{Verb: RemoveObject, Object: o.Name})
 		return nil
 	}
-	// 3. changed processes are replaced one at a time, because there may be no
-	// memory for both.
-	if outdated >= 0 && unavailable == 0 {
-		p.do(Action{Verb: StopReplica, Object: o.Name, Index: outdated, Reason: delivery.Draining, Message: "its description changed"})
-	}
-	for i := range o.Wanted { // 4. what is missing is started
-		if r, ok := have[i]; ok && (r.Running || p.world.Now.Before(r.RetryAt)) {
-			continue
+	p.replaceOne(o, kept) // 3. what is outdated is replaced
+	// 4. What is missing is started, and never more than is wanted: a process
+	// that ends still holds what is paid for one.
+	for _, i := range p.missing(o, kept) {
+		if running >= o.Wanted {
+			return nil
 		}
+		running++
 		if err := p.start(o, i); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// choose splits an object's replicas into those that it wants and the rest,
+// both in the order of their indexes. A replica that serves is kept before one
+// that does not yet, and an older one before a newer one.
+func choose(o ObjectView) (kept, surplus []ReplicaView) {
+	best := slices.Clone(o.Replicas)
+	slices.SortStableFunc(best, func(a, b ReplicaView) int {
+		return cmp.Or(worth(o, a)-worth(o, b), a.Since.Compare(b.Since), a.Index-b.Index)
+	})
+	n := min(o.Wanted, len(best))
+	kept, surplus = best[:n], best[n:]
+	byIndex := func(a, b ReplicaView) int { return a.Index - b.Index }
+	slices.SortFunc(kept, byIndex)
+	slices.SortFunc(surplus, byIndex)
+	return kept, surplus
+}
+
+// worth ranks a replica, the best first.
+func worth(o ObjectView, r ReplicaView) int {
+	switch {
+	case r.Stopping:
+		return 4
+	case !r.Running:
+		return 3
+	case !r.Ready:
+		return 2
+	case r.Process != o.Process:
+		return 1
+	}
+	return 0
+}
+
+// replaceOne stops one process that its description has outgrown, while all
+// others serve: there may be no memory for both.
+func (p *planner) replaceOne(o ObjectView, kept []ReplicaView) {
+	outdated := -1
+	for _, r := range kept {
+		switch {
+		case r.Running && !r.Stopping && r.Process != o.Process:
+			outdated = r.Index
+		case r.Running && !r.Ready:
+			return
+		}
+	}
+	if outdated >= 0 {
+		p.do(Action{Verb: StopReplica, Object: o.Name, Index: outdated, Reason: delivery.Draining, Message: "its description changed"})
+	}
+}
+
+// missing lists the indexes that want a process now: kept ones without one,
+// whose time has come, and as many new ones as are wanted beyond.
+func (p *planner) missing(o ObjectView, kept []ReplicaView) []int {
+	var out []int
+	for _, r := range kept {
+		if !r.Running && !p.world.Now.Before(r.RetryAt) {
+			out = append(out, r.Index)
+		}
+	}
+	used := map[int]bool{}
+	for _, r := range o.Replicas {
+		used[r.Index] = true
+	}
+	for i, more := 0, o.Wanted-len(kept); more > 0; i++ {
+		if !used[i] {
+			out = append(out, i)
+			more--
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func (p *planner) unwanted(o ObjectView, r ReplicaView) {

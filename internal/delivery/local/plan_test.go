@@ -34,6 +34,11 @@ func TestPlan(t *testing.T) {
 	outdated := func(i int, card string) ReplicaView { r := runs(i, card, 6000); r.Process = "old"; return r }
 	loading := runs(1, "c1", 6000)
 	loading.Ready = false
+	since := func(r ReplicaView, d time.Duration) ReplicaView { r.Since = noon.Add(d); return r }
+	ending := runs(1, "c1", 6000)
+	ending.Stopping, ending.Ready = true, false
+	unready := runs(0, "c0", 6000)
+	unready.Ready = false
 	later := ReplicaView{Index: 0, RetryAt: noon.Add(time.Second)}
 	now := ReplicaView{Index: 0, RetryAt: noon}
 	deleted := func(r ...ReplicaView) ObjectView { o := view("a", 6000, 0, r...); o.Deleting = true; return o }
@@ -60,6 +65,14 @@ func TestPlan(t *testing.T) {
 		"not before its time":        {world(view("a", 6000, 1, later)), nil},
 		"when its time has come":     {world(view("a", 6000, 1, now)), []Action{start("a", 0, "c0", 10000)}},
 		"scale down":                 {world(view("a", 6000, 1, runs(0, "c0", 6000), runs(1, "c1", 6000))), []Action{stop(1, "it is not wanted any more")}},
+		"the newest goes":            {world(view("a", 6000, 1, since(runs(0, "c0", 6000), time.Hour), since(runs(1, "c1", 6000), time.Minute))), []Action{stop(0, "it is not wanted any more")}},
+		"who does not serve goes":    {world(view("a", 6000, 1, unready, since(runs(1, "c1", 6000), time.Hour))), []Action{stop(0, "it is not wanted any more")}},
+		"the outdated one goes":      {world(view("a", 6000, 1, outdated(0, "c0"), since(runs(1, "c1", 6000), time.Hour))), []Action{stop(0, "it is not wanted any more")}},
+		"what failed goes first":     {world(view("a", 6000, 1, later, runs(1, "c1", 6000))), []Action{{Verb: ForgetReplica, Object: "a"}}},
+		"one of two stays at one":    {world(view("a", 6000, 1, runs(1, "c1", 6000))), nil},
+		"and gets its neighbour":     {world(view("a", 6000, 2, runs(1, "c1", 6000))), []Action{start("a", 0, "c0", 10000)}},
+		"an ending one is paid for":  {world(view("a", 1000, 2, runs(0, "c0", 6000), ending)), nil},
+		"as many as are paid for":    {world(view("a", 1000, 3, runs(0, "c0", 6000), ending)), []Action{start("a", 2, "c0", 4000)}},
 		"delete stops":               {world(deleted(runs(0, "c0", 6000))), []Action{stop(0, "it is not wanted any more")}},
 		"delete waits for the last":  {world(deleted(stopping)), nil},
 		"delete ends":                {world(deleted()), []Action{{Verb: RemoveObject, Object: "a"}}},
@@ -96,6 +109,7 @@ func TestPlanNeverOverbooks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			checkPaid(t, w, actions)
 			obey(&w, actions)
 			checkCards(t, w)
 			again, err := Plan(w)
@@ -169,6 +183,26 @@ func obeyed(o ObjectView, a Action) []ReplicaView {
 			Cards: []placement.Allocation{{Owner: "x", Card: a.Cards[0].UUID, MiB: o.Request.MiB}}})
 	}
 	return out
+}
+
+// checkPaid: nothing is started while as many processes exist as are wanted,
+// ending ones included.
+func checkPaid(t *rapid.T, w World, actions []Action) {
+	for _, o := range w.Objects {
+		running := 0
+		for _, r := range o.Replicas {
+			if r.Running {
+				running++
+			}
+		}
+		for _, a := range actions {
+			if a.Object == o.Name && a.Verb == StartReplica {
+				if running++; running > o.Wanted {
+					t.Fatalf("%s: %d processes where %d are paid for", o.Name, running, o.Wanted)
+				}
+			}
+		}
+	}
 }
 
 func checkCards(t *rapid.T, w World) {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -94,7 +96,14 @@ func executable(t *testing.T) string {
 
 func (b *bench) start() {
 	b.t.Helper()
-	target, err := New(b.cfg)
+	var target *Target
+	var err error
+	// A process that another test is just starting holds a copy of the closed
+	// lock between its fork and its exec.
+	eventually(b.t, func() bool {
+		target, err = New(b.cfg)
+		return !errors.Is(err, syscall.EWOULDBLOCK)
+	}, func() string { return err.Error() })
 	if err != nil {
 		b.t.Fatal(err)
 	}

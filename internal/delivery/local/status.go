@@ -20,7 +20,7 @@ func (t *Target) status(o *object) delivery.Status {
 	}
 	for _, i := range slices.Sorted(maps.Keys(o.slots)) {
 		r := t.replica(o, o.slots[i])
-		if r.Phase == delivery.PhaseReady && i < st.Wanted {
+		if r.Phase == delivery.PhaseReady && st.Ready < st.Wanted {
 			st.Ready++
 		}
 		st.Replicas = append(st.Replicas, r)
@@ -82,13 +82,17 @@ func reasonOf(st delivery.Status) (delivery.Reason, string) {
 				return delivery.ReleaseBlocked, fmt.Sprintf("replica %s on node %s: %s", r.Name, r.Node, r.Message)
 			}
 		}
-		return delivery.Draining, fmt.Sprintf("the object is going away; %d replicas still hold their cards", holding(st))
+		return delivery.Draining, fmt.Sprintf("the object is going away; %d replicas still hold their cards", st.Processes())
 	}
 	if st.Wanted == 0 {
 		return delivery.ScaledToZero, "no replica is wanted"
 	}
 	if st.Ready >= st.Wanted {
-		return delivery.Available, fmt.Sprintf("%d of %d replicas are ready", st.Ready, st.Wanted)
+		message := fmt.Sprintf("%d of %d replicas are ready", st.Ready, st.Wanted)
+		if more := st.Processes() - st.Wanted; more > 0 {
+			message += fmt.Sprintf("; %d more are ending and hold their cards and slots until then", more)
+		}
+		return delivery.Available, message
 	}
 	for _, cause := range []delivery.Reason{
 		delivery.ModelLoadFailed, delivery.CrashLooping, delivery.ProgressDeadlineExceeded, delivery.NoFragmentFits,
@@ -121,16 +125,6 @@ func retrying(st delivery.Status, f *delivery.Failure) bool {
 		}
 	}
 	return false
-}
-
-func holding(st delivery.Status) int {
-	n := 0
-	for _, r := range st.Replicas {
-		if r.UID != "" {
-			n++
-		}
-	}
-	return n
 }
 
 // changedStatuses returns what is news since the last call. Called under the lock.

@@ -169,6 +169,8 @@ type Reservation struct {
 	ExpiresAt          int64
 	Live               sql.NullInt16
 	Releasing          sql.NullInt16
+	Funded             int64
+	Shrinking          sql.NullInt16
 }
 
 type Session struct {

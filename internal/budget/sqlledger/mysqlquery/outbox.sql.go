@@ -66,6 +66,25 @@ func (q *Queries) GetIntent(ctx context.Context, arg GetIntentParams) (Outbox, e
 	return i, err
 }
 
+const intendApply = `-- name: IntendApply :execrows
+INSERT INTO outbox (tenant, id, op, generation, payload, funded, next_attempt_at)
+SELECT r.tenant, r.id, 'apply', r.generation, r.spec, r.funded, ?
+FROM reservation r WHERE r.seq = ?
+`
+
+type IntendApplyParams struct {
+	Now int64
+	Seq int64
+}
+
+func (q *Queries) IntendApply(ctx context.Context, arg IntendApplyParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, intendApply, arg.Now, arg.Seq)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const intendDelete = `-- name: IntendDelete :execrows
 INSERT INTO outbox (tenant, id, op, generation, payload, funded, next_attempt_at)
 SELECT r.tenant, r.id, 'delete', r.generation, r.spec, 0, ?
@@ -151,7 +170,7 @@ func (q *Queries) MarkDelivered(ctx context.Context, arg MarkDeliveredParams) (i
 }
 
 const snapshotIntents = `-- name: SnapshotIntents :many
-SELECT seq, tenant, id, op, generation, delivered_at FROM outbox ORDER BY seq
+SELECT seq, tenant, id, op, generation, funded, delivered_at FROM outbox ORDER BY seq
 `
 
 type SnapshotIntentsRow struct {
@@ -160,6 +179,7 @@ type SnapshotIntentsRow struct {
 	ID          string
 	Op          string
 	Generation  int64
+	Funded      int64
 	DeliveredAt sql.NullInt64
 }
 
@@ -178,6 +198,7 @@ func (q *Queries) SnapshotIntents(ctx context.Context) ([]SnapshotIntentsRow, er
 			&i.ID,
 			&i.Op,
 			&i.Generation,
+			&i.Funded,
 			&i.DeliveredAt,
 		); err != nil {
 			return nil, err

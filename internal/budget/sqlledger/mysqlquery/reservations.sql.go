@@ -29,7 +29,7 @@ func (q *Queries) CountSubmit(ctx context.Context, arg CountSubmitParams) (int64
 
 const getReservation = `-- name: GetReservation :one
 SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation WHERE tenant = ? AND id = ?
 `
 
@@ -61,6 +61,7 @@ type GetReservationRow struct {
 	ReleaseRequestedAt sql.NullInt64
 	ReleasedAt         sql.NullInt64
 	ExpiresAt          int64
+	Funded             int64
 }
 
 func (q *Queries) GetReservation(ctx context.Context, arg GetReservationParams) (GetReservationRow, error) {
@@ -89,6 +90,7 @@ func (q *Queries) GetReservation(ctx context.Context, arg GetReservationParams) 
 		&i.ReleaseRequestedAt,
 		&i.ReleasedAt,
 		&i.ExpiresAt,
+		&i.Funded,
 	)
 	return i, err
 }
@@ -205,7 +207,7 @@ func (q *Queries) SetFirstNode(ctx context.Context, arg SetFirstNodeParams) (int
 
 const snapshotReservations = `-- name: SnapshotReservations :many
 SELECT seq, tenant, id, revision, generation, cost, priority, state, pool, held,
-       created_at, reserved_at, release_requested_at, released_at, expires_at
+       created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation ORDER BY seq
 `
 
@@ -225,6 +227,7 @@ type SnapshotReservationsRow struct {
 	ReleaseRequestedAt sql.NullInt64
 	ReleasedAt         sql.NullInt64
 	ExpiresAt          int64
+	Funded             int64
 }
 
 func (q *Queries) SnapshotReservations(ctx context.Context) ([]SnapshotReservationsRow, error) {
@@ -252,6 +255,7 @@ func (q *Queries) SnapshotReservations(ctx context.Context) ([]SnapshotReservati
 			&i.ReleaseRequestedAt,
 			&i.ReleasedAt,
 			&i.ExpiresAt,
+			&i.Funded,
 		); err != nil {
 			return nil, err
 		}

@@ -11,6 +11,40 @@ import (
 	"strings"
 )
 
+const amendReservation = `-- name: AmendReservation :execrows
+UPDATE reservation
+SET revision = revision + 1, generation = generation + 1, spec = ?, need = ?,
+  held = held + ?, funded = ?
+WHERE tenant = ? AND id = ? AND revision = ?
+`
+
+type AmendReservationParams struct {
+	Spec     []byte
+	Need     int64
+	Take     int64
+	Funded   int64
+	Tenant   string
+	ID       string
+	Revision int64
+}
+
+// The next generation: waiting rows hold and fund nothing before and after.
+func (q *Queries) AmendReservation(ctx context.Context, arg AmendReservationParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, amendReservation,
+		arg.Spec,
+		arg.Need,
+		arg.Take,
+		arg.Funded,
+		arg.Tenant,
+		arg.ID,
+		arg.Revision,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const askRelease = `-- name: AskRelease :execrows
 UPDATE reservation SET revision = revision + 1, release_requested_at = ?
 WHERE tenant = ? AND id = ? AND state = 'reserved' AND release_requested_at IS NULL
@@ -101,6 +135,25 @@ func (q *Queries) CheckInsert(ctx context.Context, arg CheckInsertParams) (Check
 	return i, err
 }
 
+const creditShrunk = `-- name: CreditShrunk :execrows
+UPDATE reservation SET revision = revision + 1, held = cost * funded
+WHERE tenant = ? AND id = ? AND state = 'reserved' AND revision = ?
+`
+
+type CreditShrunkParams struct {
+	Tenant   string
+	ID       string
+	Revision int64
+}
+
+func (q *Queries) CreditShrunk(ctx context.Context, arg CreditShrunkParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, creditShrunk, arg.Tenant, arg.ID, arg.Revision)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const expireReservations = `-- name: ExpireReservations :execrows
 UPDATE reservation SET state = 'expired', revision = revision + 1
 WHERE seq IN (/*SLICE:seqs*/?) AND state = 'waiting'
@@ -126,7 +179,7 @@ func (q *Queries) ExpireReservations(ctx context.Context, seqs []int64) (int64, 
 
 const listReleasing = `-- name: ListReleasing :many
 SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation
 WHERE releasing = 1 AND seq > ?
   AND (CAST(? AS CHAR) = '' OR tenant = ?)
@@ -164,6 +217,7 @@ type ListReleasingRow struct {
 	ReleaseRequestedAt sql.NullInt64
 	ReleasedAt         sql.NullInt64
 	ExpiresAt          int64
+	Funded             int64
 }
 
 func (q *Queries) ListReleasing(ctx context.Context, arg ListReleasingParams) ([]ListReleasingRow, error) {
@@ -205,6 +259,7 @@ func (q *Queries) ListReleasing(ctx context.Context, arg ListReleasingParams) ([
 			&i.ReleaseRequestedAt,
 			&i.ReleasedAt,
 			&i.ExpiresAt,
+			&i.Funded,
 		); err != nil {
 			return nil, err
 		}
@@ -221,7 +276,7 @@ func (q *Queries) ListReleasing(ctx context.Context, arg ListReleasingParams) ([
 
 const listReservations = `-- name: ListReservations :many
 SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation
 WHERE seq > ?
   AND (CAST(? AS CHAR) = '' OR state = ?)
@@ -259,6 +314,7 @@ type ListReservationsRow struct {
 	ReleaseRequestedAt sql.NullInt64
 	ReleasedAt         sql.NullInt64
 	ExpiresAt          int64
+	Funded             int64
 }
 
 func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsParams) ([]ListReservationsRow, error) {
@@ -300,6 +356,104 @@ func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsPara
 			&i.ReleaseRequestedAt,
 			&i.ReleasedAt,
 			&i.ExpiresAt,
+			&i.Funded,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listShrinking = `-- name: ListShrinking :many
+SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
+FROM reservation
+WHERE shrinking = 1 AND seq > ?
+  AND (CAST(? AS CHAR) = '' OR tenant = ?)
+  AND (CAST(? AS CHAR) = '' OR model_name = ?)
+ORDER BY seq LIMIT ?
+`
+
+type ListShrinkingParams struct {
+	AfterSeq int64
+	Tenant   string
+	Model    string
+	Limit    int32
+}
+
+type ListShrinkingRow struct {
+	Seq                int64
+	Tenant             string
+	ID                 string
+	Revision           int64
+	Generation         int64
+	Cost               int64
+	Priority           int64
+	Need               int64
+	ModelName          string
+	ModelVersion       string
+	Spec               []byte
+	SpecHash           string
+	State              string
+	Pool               string
+	Node               string
+	Held               int64
+	Submits            int64
+	CreatedAt          int64
+	ReservedAt         sql.NullInt64
+	ReleaseRequestedAt sql.NullInt64
+	ReleasedAt         sql.NullInt64
+	ExpiresAt          int64
+	Funded             int64
+}
+
+func (q *Queries) ListShrinking(ctx context.Context, arg ListShrinkingParams) ([]ListShrinkingRow, error) {
+	rows, err := q.db.QueryContext(ctx, listShrinking,
+		arg.AfterSeq,
+		arg.Tenant,
+		arg.Tenant,
+		arg.Model,
+		arg.Model,
+		arg.Limit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListShrinkingRow
+	for rows.Next() {
+		var i ListShrinkingRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Tenant,
+			&i.ID,
+			&i.Revision,
+			&i.Generation,
+			&i.Cost,
+			&i.Priority,
+			&i.Need,
+			&i.ModelName,
+			&i.ModelVersion,
+			&i.Spec,
+			&i.SpecHash,
+			&i.State,
+			&i.Pool,
+			&i.Node,
+			&i.Held,
+			&i.Submits,
+			&i.CreatedAt,
+			&i.ReservedAt,
+			&i.ReleaseRequestedAt,
+			&i.ReleasedAt,
+			&i.ExpiresAt,
+			&i.Funded,
 		); err != nil {
 			return nil, err
 		}
@@ -316,7 +470,7 @@ func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsPara
 
 const listTenantReservations = `-- name: ListTenantReservations :many
 SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation
 WHERE tenant = ? AND seq > ?
   AND (CAST(? AS CHAR) = '' OR state = ?)
@@ -355,6 +509,7 @@ type ListTenantReservationsRow struct {
 	ReleaseRequestedAt sql.NullInt64
 	ReleasedAt         sql.NullInt64
 	ExpiresAt          int64
+	Funded             int64
 }
 
 func (q *Queries) ListTenantReservations(ctx context.Context, arg ListTenantReservationsParams) ([]ListTenantReservationsRow, error) {
@@ -397,6 +552,7 @@ func (q *Queries) ListTenantReservations(ctx context.Context, arg ListTenantRese
 			&i.ReleaseRequestedAt,
 			&i.ReleasedAt,
 			&i.ExpiresAt,
+			&i.Funded,
 		); err != nil {
 			return nil, err
 		}
@@ -439,7 +595,7 @@ func (q *Queries) OverdueReservations(ctx context.Context, now int64) ([]int64, 
 }
 
 const releaseReservation = `-- name: ReleaseReservation :execrows
-UPDATE reservation SET state = 'released', revision = revision + 1, held = 0, released_at = ?
+UPDATE reservation SET state = 'released', revision = revision + 1, held = 0, funded = 0, released_at = ?
 WHERE tenant = ? AND id = ? AND state = 'reserved' AND revision = ?
 `
 
@@ -465,7 +621,7 @@ func (q *Queries) ReleaseReservation(ctx context.Context, arg ReleaseReservation
 
 const reservationsBySeq = `-- name: ReservationsBySeq :many
 SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation
 WHERE seq IN (/*SLICE:seqs*/?) ORDER BY seq
 `
@@ -493,6 +649,7 @@ type ReservationsBySeqRow struct {
 	ReleaseRequestedAt sql.NullInt64
 	ReleasedAt         sql.NullInt64
 	ExpiresAt          int64
+	Funded             int64
 }
 
 func (q *Queries) ReservationsBySeq(ctx context.Context, seqs []int64) ([]ReservationsBySeqRow, error) {
@@ -537,6 +694,7 @@ func (q *Queries) ReservationsBySeq(ctx context.Context, seqs []int64) ([]Reserv
 			&i.ReleaseRequestedAt,
 			&i.ReleasedAt,
 			&i.ExpiresAt,
+			&i.Funded,
 		); err != nil {
 			return nil, err
 		}
@@ -553,7 +711,7 @@ func (q *Queries) ReservationsBySeq(ctx context.Context, seqs []int64) ([]Reserv
 
 const reserveReservations = `-- name: ReserveReservations :execrows
 UPDATE reservation
-SET state = 'reserved', revision = revision + 1, held = need, reserved_at = ?
+SET state = 'reserved', revision = revision + 1, held = need, funded = need DIV cost, reserved_at = ?
 WHERE seq IN (/*SLICE:seqs*/?) AND state = 'waiting'
 `
 

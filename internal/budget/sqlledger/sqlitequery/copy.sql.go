@@ -300,8 +300,8 @@ func (q *Queries) CopyPool(ctx context.Context, arg CopyPoolParams) error {
 
 const copyReservation = `-- name: CopyReservation :exec
 INSERT INTO reservation (seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  state, pool, node, held, funded, submits, created_at, reserved_at, release_requested_at, released_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type CopyReservationParams struct {
@@ -321,6 +321,7 @@ type CopyReservationParams struct {
 	Pool               string
 	Node               string
 	Held               int64
+	Funded             int64
 	Submits            int64
 	CreatedAt          int64
 	ReservedAt         sql.NullInt64
@@ -347,6 +348,7 @@ func (q *Queries) CopyReservation(ctx context.Context, arg CopyReservationParams
 		arg.Pool,
 		arg.Node,
 		arg.Held,
+		arg.Funded,
 		arg.Submits,
 		arg.CreatedAt,
 		arg.ReservedAt,

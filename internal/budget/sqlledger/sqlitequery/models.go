@@ -154,6 +154,7 @@ type Reservation struct {
 	ReleaseRequestedAt sql.NullInt64
 	ReleasedAt         sql.NullInt64
 	ExpiresAt          int64
+	Funded             int64
 }
 
 type Session struct {

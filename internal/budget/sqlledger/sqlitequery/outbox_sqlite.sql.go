@@ -67,25 +67,6 @@ func (q *Queries) DueIntents(ctx context.Context, arg DueIntentsParams) ([]Outbo
 	return items, nil
 }
 
-const intendApply = `-- name: IntendApply :execrows
-INSERT INTO outbox (tenant, id, op, generation, payload, funded, next_attempt_at)
-SELECT r.tenant, r.id, 'apply', r.generation, r.spec, r.held / r.cost, ?1
-FROM reservation r WHERE r.seq = ?2
-`
-
-type IntendApplyParams struct {
-	Now int64
-	Seq int64
-}
-
-func (q *Queries) IntendApply(ctx context.Context, arg IntendApplyParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, intendApply, arg.Now, arg.Seq)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
 const leaseIntent = `-- name: LeaseIntent :one
 UPDATE outbox SET lease_owner = ?1, lease_until = ?2, attempts = attempts + 1
 WHERE seq = ?3

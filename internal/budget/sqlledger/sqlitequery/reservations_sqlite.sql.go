@@ -10,10 +10,68 @@ import (
 	"database/sql"
 )
 
+const amendReservation = `-- name: AmendReservation :one
+UPDATE reservation
+SET revision = revision + 1, generation = generation + 1, spec = ?1, need = ?2,
+  held = held + ?3, funded = ?4
+WHERE tenant = ?5 AND id = ?6 AND revision = ?7
+RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
+`
+
+type AmendReservationParams struct {
+	Spec     []byte
+	Need     int64
+	Take     int64
+	Funded   int64
+	Tenant   string
+	ID       string
+	Revision int64
+}
+
+// The next generation: waiting rows hold and fund nothing before and after.
+func (q *Queries) AmendReservation(ctx context.Context, arg AmendReservationParams) (Reservation, error) {
+	row := q.db.QueryRowContext(ctx, amendReservation,
+		arg.Spec,
+		arg.Need,
+		arg.Take,
+		arg.Funded,
+		arg.Tenant,
+		arg.ID,
+		arg.Revision,
+	)
+	var i Reservation
+	err := row.Scan(
+		&i.Seq,
+		&i.Tenant,
+		&i.ID,
+		&i.Revision,
+		&i.Generation,
+		&i.Cost,
+		&i.Priority,
+		&i.Need,
+		&i.ModelName,
+		&i.ModelVersion,
+		&i.Spec,
+		&i.SpecHash,
+		&i.State,
+		&i.Pool,
+		&i.Node,
+		&i.Held,
+		&i.Submits,
+		&i.CreatedAt,
+		&i.ReservedAt,
+		&i.ReleaseRequestedAt,
+		&i.ReleasedAt,
+		&i.ExpiresAt,
+		&i.Funded,
+	)
+	return i, err
+}
+
 const askRelease = `-- name: AskRelease :one
 UPDATE reservation SET revision = revision + 1, release_requested_at = ?1
 WHERE tenant = ?2 AND id = ?3 AND state = 'reserved' AND release_requested_at IS NULL
-RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 `
 
 type AskReleaseParams struct {
@@ -48,6 +106,7 @@ func (q *Queries) AskRelease(ctx context.Context, arg AskReleaseParams) (Reserva
 		&i.ReleaseRequestedAt,
 		&i.ReleasedAt,
 		&i.ExpiresAt,
+		&i.Funded,
 	)
 	return i, err
 }
@@ -56,7 +115,7 @@ const cancelReservation = `-- name: CancelReservation :one
 UPDATE reservation
 SET state = 'released', revision = revision + 1, release_requested_at = ?1, released_at = ?1
 WHERE tenant = ?2 AND id = ?3 AND state = 'waiting'
-RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 `
 
 type CancelReservationParams struct {
@@ -91,6 +150,50 @@ func (q *Queries) CancelReservation(ctx context.Context, arg CancelReservationPa
 		&i.ReleaseRequestedAt,
 		&i.ReleasedAt,
 		&i.ExpiresAt,
+		&i.Funded,
+	)
+	return i, err
+}
+
+const creditShrunk = `-- name: CreditShrunk :one
+UPDATE reservation SET revision = revision + 1, held = cost * funded
+WHERE tenant = ?1 AND id = ?2 AND state = 'reserved' AND revision = ?3
+RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
+`
+
+type CreditShrunkParams struct {
+	Tenant   string
+	ID       string
+	Revision int64
+}
+
+func (q *Queries) CreditShrunk(ctx context.Context, arg CreditShrunkParams) (Reservation, error) {
+	row := q.db.QueryRowContext(ctx, creditShrunk, arg.Tenant, arg.ID, arg.Revision)
+	var i Reservation
+	err := row.Scan(
+		&i.Seq,
+		&i.Tenant,
+		&i.ID,
+		&i.Revision,
+		&i.Generation,
+		&i.Cost,
+		&i.Priority,
+		&i.Need,
+		&i.ModelName,
+		&i.ModelVersion,
+		&i.Spec,
+		&i.SpecHash,
+		&i.State,
+		&i.Pool,
+		&i.Node,
+		&i.Held,
+		&i.Submits,
+		&i.CreatedAt,
+		&i.ReservedAt,
+		&i.ReleaseRequestedAt,
+		&i.ReleasedAt,
+		&i.ExpiresAt,
+		&i.Funded,
 	)
 	return i, err
 }
@@ -98,7 +201,7 @@ func (q *Queries) CancelReservation(ctx context.Context, arg CancelReservationPa
 const expireReservations = `-- name: ExpireReservations :many
 UPDATE reservation SET state = 'expired', revision = revision + 1
 WHERE state = 'waiting' AND expires_at <= ?1
-RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 `
 
 func (q *Queries) ExpireReservations(ctx context.Context, now int64) ([]Reservation, error) {
@@ -133,6 +236,7 @@ func (q *Queries) ExpireReservations(ctx context.Context, now int64) ([]Reservat
 			&i.ReleaseRequestedAt,
 			&i.ReleasedAt,
 			&i.ExpiresAt,
+			&i.Funded,
 		); err != nil {
 			return nil, err
 		}
@@ -148,7 +252,7 @@ func (q *Queries) ExpireReservations(ctx context.Context, now int64) ([]Reservat
 }
 
 const listReleasing = `-- name: ListReleasing :many
-SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at FROM reservation
+SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded FROM reservation
 WHERE state = 'reserved' AND release_requested_at IS NOT NULL AND seq > ?1
   AND (CAST(?2 AS TEXT) = '' OR tenant = ?2)
   AND (CAST(?3 AS TEXT) = '' OR model_name = ?3)
@@ -199,6 +303,7 @@ func (q *Queries) ListReleasing(ctx context.Context, arg ListReleasingParams) ([
 			&i.ReleaseRequestedAt,
 			&i.ReleasedAt,
 			&i.ExpiresAt,
+			&i.Funded,
 		); err != nil {
 			return nil, err
 		}
@@ -214,7 +319,7 @@ func (q *Queries) ListReleasing(ctx context.Context, arg ListReleasingParams) ([
 }
 
 const listReservations = `-- name: ListReservations :many
-SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at FROM reservation
+SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded FROM reservation
 WHERE seq > ?1
   AND (CAST(?2 AS TEXT) = '' OR state = ?2)
   AND (CAST(?3 AS TEXT) = '' OR model_name = ?3)
@@ -265,6 +370,74 @@ func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsPara
 			&i.ReleaseRequestedAt,
 			&i.ReleasedAt,
 			&i.ExpiresAt,
+			&i.Funded,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listShrinking = `-- name: ListShrinking :many
+SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded FROM reservation
+WHERE state = 'reserved' AND release_requested_at IS NULL AND held > cost * funded AND seq > ?1
+  AND (CAST(?2 AS TEXT) = '' OR tenant = ?2)
+  AND (CAST(?3 AS TEXT) = '' OR model_name = ?3)
+ORDER BY seq LIMIT ?4
+`
+
+type ListShrinkingParams struct {
+	AfterSeq int64
+	Tenant   string
+	Model    string
+	MaxRows  int64
+}
+
+func (q *Queries) ListShrinking(ctx context.Context, arg ListShrinkingParams) ([]Reservation, error) {
+	rows, err := q.db.QueryContext(ctx, listShrinking,
+		arg.AfterSeq,
+		arg.Tenant,
+		arg.Model,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Reservation
+	for rows.Next() {
+		var i Reservation
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Tenant,
+			&i.ID,
+			&i.Revision,
+			&i.Generation,
+			&i.Cost,
+			&i.Priority,
+			&i.Need,
+			&i.ModelName,
+			&i.ModelVersion,
+			&i.Spec,
+			&i.SpecHash,
+			&i.State,
+			&i.Pool,
+			&i.Node,
+			&i.Held,
+			&i.Submits,
+			&i.CreatedAt,
+			&i.ReservedAt,
+			&i.ReleaseRequestedAt,
+			&i.ReleasedAt,
+			&i.ExpiresAt,
+			&i.Funded,
 		); err != nil {
 			return nil, err
 		}
@@ -280,7 +453,7 @@ func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsPara
 }
 
 const listTenantReservations = `-- name: ListTenantReservations :many
-SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at FROM reservation
+SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded FROM reservation
 WHERE tenant = ?1 AND seq > ?2
   AND (CAST(?3 AS TEXT) = '' OR state = ?3)
   AND (CAST(?4 AS TEXT) = '' OR model_name = ?4)
@@ -333,6 +506,7 @@ func (q *Queries) ListTenantReservations(ctx context.Context, arg ListTenantRese
 			&i.ReleaseRequestedAt,
 			&i.ReleasedAt,
 			&i.ExpiresAt,
+			&i.Funded,
 		); err != nil {
 			return nil, err
 		}
@@ -348,9 +522,9 @@ func (q *Queries) ListTenantReservations(ctx context.Context, arg ListTenantRese
 }
 
 const releaseReservation = `-- name: ReleaseReservation :one
-UPDATE reservation SET state = 'released', revision = revision + 1, held = 0, released_at = ?1
+UPDATE reservation SET state = 'released', revision = revision + 1, held = 0, funded = 0, released_at = ?1
 WHERE tenant = ?2 AND id = ?3 AND state = 'reserved' AND revision = ?4
-RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 `
 
 type ReleaseReservationParams struct {
@@ -391,15 +565,16 @@ func (q *Queries) ReleaseReservation(ctx context.Context, arg ReleaseReservation
 		&i.ReleaseRequestedAt,
 		&i.ReleasedAt,
 		&i.ExpiresAt,
+		&i.Funded,
 	)
 	return i, err
 }
 
 const reserveReservation = `-- name: ReserveReservation :one
 UPDATE reservation
-SET state = 'reserved', revision = revision + 1, held = need, reserved_at = ?1
+SET state = 'reserved', revision = revision + 1, held = need, funded = need / cost, reserved_at = ?1
 WHERE seq = ?2 AND state = 'waiting'
-RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+RETURNING seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 `
 
 type ReserveReservationParams struct {
@@ -433,6 +608,7 @@ func (q *Queries) ReserveReservation(ctx context.Context, arg ReserveReservation
 		&i.ReleaseRequestedAt,
 		&i.ReleasedAt,
 		&i.ExpiresAt,
+		&i.Funded,
 	)
 	return i, err
 }

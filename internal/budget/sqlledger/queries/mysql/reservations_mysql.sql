@@ -1,6 +1,6 @@
 -- name: ListReservations :many
 SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation
 WHERE seq > sqlc.arg(after_seq)
   AND (CAST(sqlc.arg(state) AS CHAR) = '' OR state = sqlc.arg(state))
@@ -9,7 +9,7 @@ ORDER BY seq LIMIT ?;
 
 -- name: ListTenantReservations :many
 SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation
 WHERE tenant = sqlc.arg(tenant) AND seq > sqlc.arg(after_seq)
   AND (CAST(sqlc.arg(state) AS CHAR) = '' OR state = sqlc.arg(state))
@@ -18,22 +18,31 @@ ORDER BY seq LIMIT ?;
 
 -- name: ListReleasing :many
 SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation
 WHERE releasing = 1 AND seq > sqlc.arg(after_seq)
   AND (CAST(sqlc.arg(tenant) AS CHAR) = '' OR tenant = sqlc.arg(tenant))
   AND (CAST(sqlc.arg(model) AS CHAR) = '' OR model_name = sqlc.arg(model))
 ORDER BY seq LIMIT ?;
 
+-- name: ListShrinking :many
+SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
+FROM reservation
+WHERE shrinking = 1 AND seq > sqlc.arg(after_seq)
+  AND (CAST(sqlc.arg(tenant) AS CHAR) = '' OR tenant = sqlc.arg(tenant))
+  AND (CAST(sqlc.arg(model) AS CHAR) = '' OR model_name = sqlc.arg(model))
+ORDER BY seq LIMIT ?;
+
 -- name: ReservationsBySeq :many
 SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation
 WHERE seq IN (sqlc.slice(seqs)) ORDER BY seq;
 
 -- name: ReserveReservations :execrows
 UPDATE reservation
-SET state = 'reserved', revision = revision + 1, held = need, reserved_at = sqlc.arg(now)
+SET state = 'reserved', revision = revision + 1, held = need, funded = need DIV cost, reserved_at = sqlc.arg(now)
 WHERE seq IN (sqlc.slice(seqs)) AND state = 'waiting';
 
 -- name: OverdueReservations :many
@@ -53,7 +62,7 @@ UPDATE reservation SET revision = revision + 1, release_requested_at = sqlc.arg(
 WHERE tenant = sqlc.arg(tenant) AND id = sqlc.arg(id) AND state = 'reserved' AND release_requested_at IS NULL;
 
 -- name: ReleaseReservation :execrows
-UPDATE reservation SET state = 'released', revision = revision + 1, held = 0, released_at = sqlc.arg(now)
+UPDATE reservation SET state = 'released', revision = revision + 1, held = 0, funded = 0, released_at = sqlc.arg(now)
 WHERE tenant = sqlc.arg(tenant) AND id = sqlc.arg(id) AND state = 'reserved' AND revision = sqlc.arg(revision);
 
 -- name: CheckInsert :one
@@ -65,3 +74,14 @@ SELECT
   EXISTS (SELECT 1 FROM reservation r WHERE r.tenant = sqlc.arg(tenant) AND r.id = sqlc.arg(id)) AS has_id,
   EXISTS (SELECT 1 FROM reservation r WHERE r.tenant = sqlc.arg(tenant) AND r.model_name = sqlc.arg(model_name)
     AND r.model_version = sqlc.arg(model_version) AND r.live = 1) AS has_model;
+
+-- name: AmendReservation :execrows
+-- The next generation: waiting rows hold and fund nothing before and after.
+UPDATE reservation
+SET revision = revision + 1, generation = generation + 1, spec = sqlc.arg(spec), need = sqlc.arg(need),
+  held = held + sqlc.arg(take), funded = sqlc.arg(funded)
+WHERE tenant = sqlc.arg(tenant) AND id = sqlc.arg(id) AND revision = sqlc.arg(revision);
+
+-- name: CreditShrunk :execrows
+UPDATE reservation SET revision = revision + 1, held = cost * funded
+WHERE tenant = sqlc.arg(tenant) AND id = sqlc.arg(id) AND state = 'reserved' AND revision = sqlc.arg(revision);

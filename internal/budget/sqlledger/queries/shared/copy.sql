@@ -33,8 +33,8 @@ INSERT INTO gpu_pool (pool, cap, used) VALUES (?, ?, ?);
 
 -- name: CopyReservation :exec
 INSERT INTO reservation (seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+  state, pool, node, held, funded, submits, created_at, reserved_at, release_requested_at, released_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: CopyEntry :exec
 INSERT INTO journal (seq, tenant, id, pool, op, revision, slots, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?);

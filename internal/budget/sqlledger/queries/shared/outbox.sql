@@ -1,3 +1,8 @@
+-- name: IntendApply :execrows
+INSERT INTO outbox (tenant, id, op, generation, payload, funded, next_attempt_at)
+SELECT r.tenant, r.id, 'apply', r.generation, r.spec, r.funded, sqlc.arg(now)
+FROM reservation r WHERE r.seq = sqlc.arg(seq);
+
 -- name: IntendDelete :execrows
 INSERT INTO outbox (tenant, id, op, generation, payload, funded, next_attempt_at)
 SELECT r.tenant, r.id, 'delete', r.generation, r.spec, 0, sqlc.arg(now)
@@ -22,4 +27,4 @@ WHERE seq = sqlc.arg(seq) AND delivered_at IS NULL;
 SELECT * FROM outbox WHERE tenant = ? AND id = ? ORDER BY seq;
 
 -- name: SnapshotIntents :many
-SELECT seq, tenant, id, op, generation, delivered_at FROM outbox ORDER BY seq;
+SELECT seq, tenant, id, op, generation, funded, delivered_at FROM outbox ORDER BY seq;

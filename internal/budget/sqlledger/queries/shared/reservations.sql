@@ -4,7 +4,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: GetReservation :one
 SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
-  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation WHERE tenant = ? AND id = ?;
 
 -- name: CountSubmit :execrows
@@ -23,5 +23,5 @@ SELECT DISTINCT tenant, model_name FROM reservation ORDER BY tenant, model_name;
 
 -- name: SnapshotReservations :many
 SELECT seq, tenant, id, revision, generation, cost, priority, state, pool, held,
-       created_at, reserved_at, release_requested_at, released_at, expires_at
+       created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation ORDER BY seq;

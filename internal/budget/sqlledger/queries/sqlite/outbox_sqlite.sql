@@ -1,8 +1,3 @@
--- name: IntendApply :execrows
-INSERT INTO outbox (tenant, id, op, generation, payload, funded, next_attempt_at)
-SELECT r.tenant, r.id, 'apply', r.generation, r.spec, r.held / r.cost, sqlc.arg(now)
-FROM reservation r WHERE r.seq = sqlc.arg(seq);
-
 -- name: LeaseIntent :one
 UPDATE outbox SET lease_owner = sqlc.arg(owner), lease_until = sqlc.arg(until), attempts = attempts + 1
 WHERE seq = sqlc.arg(seq)

@@ -19,9 +19,16 @@ WHERE state = 'reserved' AND release_requested_at IS NOT NULL AND seq > sqlc.arg
   AND (CAST(sqlc.arg(model) AS TEXT) = '' OR model_name = sqlc.arg(model))
 ORDER BY seq LIMIT sqlc.arg(max_rows);
 
+-- name: ListShrinking :many
+SELECT * FROM reservation
+WHERE state = 'reserved' AND release_requested_at IS NULL AND held > cost * funded AND seq > sqlc.arg(after_seq)
+  AND (CAST(sqlc.arg(tenant) AS TEXT) = '' OR tenant = sqlc.arg(tenant))
+  AND (CAST(sqlc.arg(model) AS TEXT) = '' OR model_name = sqlc.arg(model))
+ORDER BY seq LIMIT sqlc.arg(max_rows);
+
 -- name: ReserveReservation :one
 UPDATE reservation
-SET state = 'reserved', revision = revision + 1, held = need, reserved_at = sqlc.arg(now)
+SET state = 'reserved', revision = revision + 1, held = need, funded = need / cost, reserved_at = sqlc.arg(now)
 WHERE seq = sqlc.arg(seq) AND state = 'waiting'
 RETURNING *;
 
@@ -42,6 +49,19 @@ WHERE tenant = sqlc.arg(tenant) AND id = sqlc.arg(id) AND state = 'reserved' AND
 RETURNING *;
 
 -- name: ReleaseReservation :one
-UPDATE reservation SET state = 'released', revision = revision + 1, held = 0, released_at = sqlc.arg(now)
+UPDATE reservation SET state = 'released', revision = revision + 1, held = 0, funded = 0, released_at = sqlc.arg(now)
+WHERE tenant = sqlc.arg(tenant) AND id = sqlc.arg(id) AND state = 'reserved' AND revision = sqlc.arg(revision)
+RETURNING *;
+
+-- name: AmendReservation :one
+-- The next generation: waiting rows hold and fund nothing before and after.
+UPDATE reservation
+SET revision = revision + 1, generation = generation + 1, spec = sqlc.arg(spec), need = sqlc.arg(need),
+  held = held + sqlc.arg(take), funded = sqlc.arg(funded)
+WHERE tenant = sqlc.arg(tenant) AND id = sqlc.arg(id) AND revision = sqlc.arg(revision)
+RETURNING *;
+
+-- name: CreditShrunk :one
+UPDATE reservation SET revision = revision + 1, held = cost * funded
 WHERE tenant = sqlc.arg(tenant) AND id = sqlc.arg(id) AND state = 'reserved' AND revision = sqlc.arg(revision)
 RETURNING *;

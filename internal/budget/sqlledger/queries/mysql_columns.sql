@@ -1,0 +1,4 @@
+-- For the generator alone: columns that migrations add in prepared statements,
+-- which it cannot read.
+ALTER TABLE reservation ADD COLUMN funded BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE reservation ADD COLUMN shrinking TINYINT;
