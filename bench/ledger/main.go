@@ -25,7 +25,7 @@ type plan struct {
 }
 
 var (
-	full  = plan{rounds: 7, window: 2 * time.Second, admitted: 1024, waiting: []int{1000, 100_000}, releases: 300}
+	full  = plan{rounds: 7, window: 2 * time.Second, admitted: 1024, waiting: []int{1000, 10_000, 100_000}, releases: 300}
 	quick = plan{rounds: 5, window: 600 * time.Millisecond, admitted: 256, waiting: []int{1000, 20_000}, releases: 60}
 )
 

@@ -17,13 +17,8 @@ const queueTenants = 1000
 // request from a short and a long queue, from one whose tenants are nearly
 // all full, and how long a freed slot stays empty.
 func measureSelection(ctx context.Context, p plan, dir string) ([]result, error) {
-	short, long := p.waiting[0], p.waiting[1]
 	times := map[string]float64{}
-	for _, c := range []struct {
-		name    string
-		waiting int
-		full    int // tenants without free slots
-	}{{"short", short, 0}, {"long", long, 0}, {"full", long, queueTenants - 10}} {
+	for _, c := range p.queues() {
 		took, err := pickRound(ctx, p, filepath.Join(dir, "pick-"+c.name), c.waiting, c.full)
 		if err != nil {
 			return nil, fmt.Errorf("pick from the %s queue: %w", c.name, err)
@@ -35,19 +30,39 @@ func measureSelection(ctx context.Context, p plan, dir string) ([]result, error)
 	if err != nil {
 		return nil, fmt.Errorf("freed slots: %w", err)
 	}
-	return selectionResults("", long, times, freed), nil
+	return selectionResults("", p, times, freed), nil
 }
 
+// queue is a queue's length and how many of its tenants have no free slots.
+type queue struct {
+	name          string
+	waiting, full int
+}
+
+// queues are open ones of every length, and the longest with nearly all full.
+func (p plan) queues() []queue {
+	var all []queue
+	for _, n := range p.waiting {
+		all = append(all, queue{fmt.Sprint(n), n, 0})
+	}
+	return append(all, queue{"full", p.longest(), queueTenants - 10})
+}
+
+func (p plan) longest() int { return p.waiting[len(p.waiting)-1] }
+
 // selectionResults compares long with short and full with open queues.
-func selectionResults(suffix string, long int, times map[string]float64, freed float64) []result {
+func selectionResults(suffix string, p plan, times map[string]float64, freed float64) []result {
 	ratio := func(name, of, to string) result {
 		return result{Name: name + suffix, Value: times[of], Unit: "ms", Baseline: times[to], Ratio: times[of] / times[to], Target: 3, Better: "lower"}
 	}
-	return []result{
-		ratio(fmt.Sprintf("pick_%dk_waiting", long/1000), "long", "short"),
-		ratio("pick_tenants_full", "full", "long"),
-		{Name: "freed_to_reserved_p99" + suffix, Value: freed, Unit: "ms", Target: 50, Better: "lower"},
+	var results []result
+	for _, n := range p.waiting[1:] {
+		results = append(results, ratio(fmt.Sprintf("pick_%dk_waiting", n/1000), fmt.Sprint(n), fmt.Sprint(p.waiting[0])))
 	}
+	return append(results,
+		ratio("pick_tenants_full", "full", fmt.Sprint(p.longest())),
+		result{Name: "freed_to_reserved_p99" + suffix, Value: freed, Unit: "ms", Target: 50, Better: "lower"},
+	)
 }
 
 // queued opens a ledger with a long queue that was written in one go; the

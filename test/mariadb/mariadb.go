@@ -30,6 +30,7 @@ var ErrNotInstalled = errors.New("MariaDB is not installed")
 type Server struct {
 	// Addr is its loopback address.
 	Addr   string
+	env    []string
 	socket string
 	dir    string
 	cmd    *exec.Cmd
@@ -42,12 +43,17 @@ type Server struct {
 // Start installs an empty server in a new folder under parent (default the
 // system's temporary one) and starts it.
 func Start(ctx context.Context, parent string) (*Server, error) {
+	return StartWith(ctx, parent)
+}
+
+// StartWith is Start with variables in the server's environment.
+func StartWith(ctx context.Context, parent string, env ...string) (*Server, error) {
 	// The socket's path must be short; the server's user must reach the folder.
 	dir, err := os.MkdirTemp(parent, "mariadb-")
 	if err != nil {
 		return nil, fmt.Errorf("make the server's folder: %w", err)
 	}
-	s := &Server{dir: dir, socket: filepath.Join(dir, "sock")}
+	s := &Server{dir: dir, env: env, socket: filepath.Join(dir, "sock")}
 	if err := s.first(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -135,6 +141,7 @@ func (s *Server) launch() error {
 		"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M", "--innodb-flush-log-at-trx-commit=1", "--innodb-doublewrite=1",
 		"--max-connections=1000", "--performance-schema=OFF", "--aria-pagecache-buffer-size=8M", "--key-buffer-size=8M", "--table-open-cache=4000")
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	s.cmd.Env = append(os.Environ(), s.env...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive a test that crashed
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("start MariaDB: %w", err)

@@ -10,11 +10,12 @@ import (
 // MySQLQueries lets the tests ask the ledger's own queries for their plans.
 func MySQLQueries(db sqlitequery.DBTX) Queries { return mysqlDialect{}.queries(db) }
 
-// KnownQuery is what an inserting writer asks before it inserts.
-func KnownQuery(all ...budget.Submission) (query string, args []any) {
+// InsertQueries tells what an inserting writer asks beside its inserts.
+func InsertQueries(ask func(query string, args []any), all ...budget.Submission) {
 	var batch []*operation
 	for _, s := range all {
 		batch = append(batch, &operation{fresh: &freshRequest{Submission: s}})
 	}
-	return knownQuery(batch)
+	ask(parentsQuery(batch))
+	ask(knownQuery(batch))
 }

@@ -32,15 +32,22 @@ func (l *Ledger) submitFresh(ctx context.Context, s budget.Submission, spec []by
 	return op.fresh.stored, nil
 }
 
-// insertTogether stores a group with a few statements of many rows. What is
-// not plainly new is left out; if a race makes the database refuse a
-// statement, its whole group is left out.
+// insertTogether stores a group with a few statements of many rows. Nearly
+// every request is new, so it is tried first: to ask whether each is costs the
+// server as much as to store it. Only if the database refuses a statement is
+// what is there already sorted out of it; the rest is tried once more, and if
+// a race makes the database refuse that too, it is left out.
 func insertTogether(ctx context.Context, w *writer, batch []*operation) error {
-	batch = stillAwaited(batch)
-	fresh, err := plainlyNew(ctx, w, batch)
+	fresh, err := withParents(ctx, w, stillAwaited(batch))
 	for len(fresh) > 0 && err == nil {
 		part := fresh[:min(len(fresh), maxRows)]
 		fresh = fresh[len(part):]
+		if err = insertPart(ctx, w, part); !w.dialect.isConstraint(err) {
+			continue
+		}
+		if part, err = plainlyNew(ctx, w, part); err != nil || len(part) == 0 {
+			continue
+		}
 		if err = insertPart(ctx, w, part); w.dialect.isConstraint(err) {
 			leaveOut(part)
 			err = nil
@@ -67,13 +74,32 @@ func leaveOut(ops []*operation) {
 	}
 }
 
-// plainlyNew sorts the group: known tenants and pools, ids and models that are
-// neither stored nor twice in the group.
-func plainlyNew(ctx context.Context, w *writer, batch []*operation) ([]*operation, error) {
+// withParents leaves out those whose tenant or pool is not known.
+func withParents(ctx context.Context, w *writer, batch []*operation) ([]*operation, error) {
 	if len(batch) == 0 {
 		return nil, nil
 	}
-	known, err := readKnown(ctx, w.session, batch)
+	query, args := parentsQuery(batch)
+	known, err := readKnown(ctx, w.session, query, args)
+	if err != nil {
+		return nil, fmt.Errorf("look for tenants and pools: %w", err)
+	}
+	kept := make([]*operation, 0, len(batch))
+	for _, op := range batch {
+		if known[collision{"tenant", op.fresh.Tenant, "", ""}] && known[collision{"pool", op.fresh.Pool, "", ""}] {
+			kept = append(kept, op)
+			continue
+		}
+		leaveOut([]*operation{op})
+	}
+	return kept, nil
+}
+
+// plainlyNew leaves out those whose id or model is stored already, or twice in
+// the group.
+func plainlyNew(ctx context.Context, w *writer, batch []*operation) ([]*operation, error) {
+	query, args := knownQuery(batch)
+	known, err := readKnown(ctx, w.session, query, args)
 	if err != nil {
 		return nil, fmt.Errorf("look for what is there already: %w", err)
 	}
@@ -81,7 +107,7 @@ func plainlyNew(ctx context.Context, w *writer, batch []*operation) ([]*operatio
 	for _, op := range batch {
 		f := op.fresh
 		id, model := collision{"id", f.Tenant, f.ID, ""}, collision{"model", f.Tenant, f.Model.Name, f.Model.Version}
-		if !known[collision{"tenant", f.Tenant, "", ""}] || !known[collision{"pool", f.Pool, "", ""}] || known[id] || known[model] {
+		if known[id] || known[model] {
 			leaveOut([]*operation{op})
 			continue
 		}
@@ -95,10 +121,7 @@ func plainlyNew(ctx context.Context, w *writer, batch []*operation) ([]*operatio
 // a pool, an id or a live model.
 type collision struct{ kind, a, b, c string }
 
-// readKnown asks for everything in one round trip. Asking first costs less
-// than a refused insert, which also takes arrival numbers that nobody gets.
-func readKnown(ctx context.Context, s *session, batch []*operation) (map[collision]bool, error) {
-	query, args := knownQuery(batch)
+func readKnown(ctx context.Context, s *session, query string, args []any) (map[collision]bool, error) {
 	rows, err := s.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -115,19 +138,34 @@ func readKnown(ctx context.Context, s *session, batch []*operation) (map[collisi
 	return known, rows.Err()
 }
 
+// rowsOf is n times row, for IN.
+func rowsOf(row string, n int) string { return "(" + row + strings.Repeat(", "+row, n-1) + ")" }
+
+// parentsQuery asks for the group's tenants and for all pools.
+func parentsQuery(batch []*operation) (query string, args []any) {
+	asked := map[string]bool{}
+	for _, op := range batch {
+		if !asked[op.fresh.Tenant] {
+			asked[op.fresh.Tenant] = true
+			args = append(args, op.fresh.Tenant)
+		}
+	}
+	return "SELECT 'tenant', tenant, '', '' FROM tenant_quota WHERE tenant IN " + rowsOf("?", len(args)) +
+		" UNION ALL SELECT 'pool', pool, '', '' FROM gpu_pool", args
+}
+
+// knownQuery asks in one round trip for every id and live model of the group.
 func knownQuery(batch []*operation) (query string, args []any) {
-	list := func(row string) string { return "(" + row + strings.Repeat(", "+row, len(batch)-1) + ")" }
-	query = "SELECT 'tenant', tenant, '', '' FROM tenant_quota WHERE tenant IN " + list("?") +
-		" UNION ALL SELECT 'pool', pool, '', '' FROM gpu_pool" +
-		" UNION ALL SELECT 'id', tenant, id, '' FROM reservation WHERE (tenant, id) IN " + list("(?, ?)") +
+	n := len(batch)
+	query = "SELECT 'id', tenant, id, '' FROM reservation WHERE (tenant, id) IN " + rowsOf("(?, ?)", n) +
 		" UNION ALL SELECT 'model', tenant, model_name, model_version FROM reservation" +
-		" WHERE live = 1 AND (tenant, model_name, model_version) IN " + list("(?, ?, ?)")
-	var tenants, ids, models []any
+		" WHERE live = 1 AND (tenant, model_name, model_version) IN " + rowsOf("(?, ?, ?)", n)
+	var ids, models []any
 	for _, op := range batch {
 		f := op.fresh
-		tenants, ids, models = append(tenants, f.Tenant), append(ids, f.Tenant, f.ID), append(models, f.Tenant, f.Model.Name, f.Model.Version)
+		ids, models = append(ids, f.Tenant, f.ID), append(models, f.Tenant, f.Model.Name, f.Model.Version)
 	}
-	return query, slices.Concat(tenants, ids, models)
+	return query, slices.Concat(ids, models)
 }
 
 func insertPart(ctx context.Context, w *writer, part []*operation) error {

@@ -32,7 +32,6 @@ CREATE TABLE IF NOT EXISTS reservation (
   UNIQUE KEY reservation_live_model (tenant, model_name, model_version, live),
   KEY reservation_queue (tenant, state, priority DESC, seq, need, pool, created_at, expires_at, id),
   KEY reservation_expiry (state, expires_at),
-  KEY reservation_names (tenant, model_name),
   KEY reservation_releasing (releasing, seq),
   CONSTRAINT reserved_holds CHECK ((state = 'reserved') = (held > 0)),
   CONSTRAINT released_has_time CHECK ((state = 'released') = (released_at IS NOT NULL)),
