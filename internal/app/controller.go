@@ -116,8 +116,8 @@ func (c *controller) build(ctx context.Context) (err error) {
 	c.buildAccounts(c.machine, incarnation)
 	c.doubt.Halt("it is not known yet whether the ledger is older than what was delivered")
 	cfg := c.apiConfig()
-	view := &machineView{machine: c.machine, clock: c.clock, log: c.log}
-	cfg.Fleet, cfg.Load, cfg.OnLoopback = view, view, onLoopback(c.opts.Listen)
+	views := &trafficViews{sources: []viewSource{machineSource(c.machine)}, clock: c.clock, log: c.log}
+	cfg.Fleet, cfg.Load, cfg.OnLoopback = machineFleet{c.machine}, views, onLoopback(c.opts.Listen)
 	cfg.Restorer, cfg.SpoolDir = restorer{c.control, nil}, os.TempDir()
 	c.api = api.New(cfg)
 	if err = c.registerMetrics(); err != nil {

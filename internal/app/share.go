@@ -10,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/sqlledger"
 	"modeldock.io/internal/delivery/remote"
-	"modeldock.io/internal/traffic"
 )
 
 // What the process that runs the models tells controllers beside its target.
@@ -27,18 +25,6 @@ const (
 type stampCall struct {
 	Incarnation string
 	Seq         int64
-}
-
-// trafficView is what the management API shows of the machine's gateway.
-type trafficView struct {
-	Endpoints []traffic.Endpoint
-	InFlight  map[string]int // by endpoint UID
-	Queues    []queued
-}
-
-type queued struct {
-	Ref     budget.Ref
-	Callers int
 }
 
 // settleHere binds a shared ledger to this data directory: a second one would
@@ -79,7 +65,9 @@ func (p *platform) share(ctx context.Context) (stop func(), err error) {
 		}
 		remote.Answer(w, nodes)
 	})
-	mux.HandleFunc("GET "+pathTraffic, func(w http.ResponseWriter, _ *http.Request) { remote.Answer(w, p.trafficView()) })
+	mux.HandleFunc("GET "+pathTraffic, func(w http.ResponseWriter, _ *http.Request) {
+		remote.Answer(w, viewOf(p.table, p.gateway, p.directory.snapshot()))
+	})
 	mux.HandleFunc("POST "+pathStamp, p.serveStamp)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }()
@@ -87,20 +75,6 @@ func (p *platform) share(ctx context.Context) (stop func(), err error) {
 		p.shared.Close()
 		_ = server.Close()
 	}, nil
-}
-
-func (p *platform) trafficView() trafficView {
-	view := trafficView{Endpoints: p.table.Endpoints(), InFlight: map[string]int{}}
-	for _, e := range view.Endpoints {
-		view.InFlight[e.UID] = p.table.InFlight(e.UID)
-	}
-	for _, m := range p.directory.snapshot().Models {
-		ref := budget.Ref{Tenant: m.Owner, ID: m.RequestID}
-		if n := (load{p}).Queue(ref); n > 0 {
-			view.Queues = append(view.Queues, queued{ref, n})
-		}
-	}
-	return view
 }
 
 // serveStamp keeps the stamps of all processes in the one file.

@@ -32,8 +32,8 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// authorized compares in constant time.
-func authorized(r *http.Request, token string) bool {
+// Authorized reports whether a caller knows the token; it compares in constant time.
+func Authorized(r *http.Request, token string) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return ok && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 }

@@ -66,7 +66,7 @@ func (s *Server) Handler() http.Handler {
 
 func (s *Server) authorize(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !authorized(r, s.cfg.Token) {
+		if !Authorized(r, s.cfg.Token) {
 			http.Error(w, "the token of the gateways is needed here", http.StatusUnauthorized)
 			return
 		}
