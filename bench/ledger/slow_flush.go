@@ -26,8 +26,8 @@ int fdatasync(int fd) { return slow("fdatasync", fd); }
 // buildSlowFlush compiles it and returns the variable that loads it; empty
 // where there is no C compiler.
 func buildSlowFlush(ctx context.Context, dir string) (string, error) {
-	cc, err := exec.LookPath("cc")
-	if err != nil {
+	cc, missing := exec.LookPath("cc")
+	if missing != nil {
 		return "", nil
 	}
 	source, library := filepath.Join(dir, "slow_flush.c"), filepath.Join(dir, "slow_flush.so")

@@ -143,11 +143,11 @@ func (c *client) relay(ctx context.Context) error {
 	}
 	in := c.claimed[0]
 	c.claimed = c.claimed[1:]
-	switch n := c.rng.IntN(20); {
-	case n == 0:
+	switch c.rng.IntN(20) {
+	case 0:
 		c.claimed = nil
 		return nil
-	case n == 1:
+	case 1:
 		return c.ledger.Defer(ctx, in, "away", time.Millisecond)
 	}
 	return deliver(ctx, c.ledger, in)

@@ -62,7 +62,7 @@ func (s *store) round(ctx context.Context, number int, operations int64, seed ui
 	var working, sampling sync.WaitGroup
 	for i := range clients {
 		working.Go(func() {
-			c := &client{round: r, ledger: ledgers[i%len(ledgers)], name: fmt.Sprint("relay-", i), rng: rand.New(rand.NewPCG(seed, uint64(number*clients+i)))} //nolint:gosec // repeatable, no secret
+			c := &client{round: r, ledger: ledgers[i%len(ledgers)], name: fmt.Sprint("relay-", i), rng: rand.New(rand.NewPCG(seed, uint64(number*clients+i)))}
 			errs[i] = c.work(ctx)
 		})
 	}
