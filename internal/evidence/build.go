@@ -26,6 +26,7 @@ type Facts struct {
 	First       *traffic.Chunk
 	Latest      *traffic.Chunk
 	LastCall    *traffic.Inference // the newest, delivered or not
+	ByHand      *budget.AuditEntry // somebody deleted the object, which ended the reservation
 	Now         time.Time
 }
 
