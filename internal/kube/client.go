@@ -32,11 +32,9 @@ const (
 // API server is away.
 func NewClient(cfg *rest.Config, agent string) (client.WithWatch, error) {
 	cfg = Configured(cfg, agent)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("build the scheme of the API client: %w", err)
-		}
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, obj := range []client.Object{
@@ -53,6 +51,17 @@ func NewClient(cfg *rest.Config, agent string) (client.WithWatch, error) {
 		return nil, fmt.Errorf("make the client of the API server %s: %w", cfg.Host, err)
 	}
 	return c, nil
+}
+
+// Scheme has the kinds that are used here, ours among them.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("build the scheme of the API client: %w", err)
+		}
+	}
+	return scheme, nil
 }
 
 // Configured is a copy of cfg with the limits and the name of this client.
