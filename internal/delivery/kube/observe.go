@@ -83,11 +83,7 @@ func (t *Target) observeLive(ctx context.Context, ref budget.Ref, key client.Obj
 	}
 	if there && t.ours(&ms, ref) == nil {
 		st := t.status(&ms, left.pods)
-		for _, uid := range left.uids() {
-			if uid != ms.UID {
-				st.Earlier = append(st.Earlier, string(uid))
-			}
-		}
+		st.Earlier = left.earlier(ms.UID)
 		return st, nil
 	}
 	return t.withoutObject(ref, key, left, ms.UID), nil
@@ -109,9 +105,7 @@ func (t *Target) withoutObject(ref budget.Ref, key client.ObjectKey, left remain
 	}
 	st.Exists, st.Missing, st.Ledger = true, true, t.cfg.Ledger
 	st.Object = budget.Object{Namespace: key.Namespace, Name: key.Name, UID: string(uids[0])}
-	for _, uid := range uids[1:] {
-		st.Earlier = append(st.Earlier, string(uid))
-	}
+	st.Earlier = left.earlier(uids[0], foreign)
 	st.Replicas = replicas(podsOf(left.pods, uids[0]), nil, st.ObservedAt)
 	_, st.Last, st.LastFailure = t.proofs.of(key.Namespace, key.Name)
 	st.Reason = delivery.DeletedByHand

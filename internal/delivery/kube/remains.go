@@ -74,6 +74,17 @@ func (r remains) of(uid types.UID) bool {
 		slices.ContainsFunc(r.pods, func(p *corev1.Pod) bool { return carried(p) == uid || carried(p) == "" })
 }
 
+// earlier are the objects that something is left of, beside some.
+func (r remains) earlier(beside ...types.UID) []string {
+	var out []string
+	for _, uid := range r.uids() {
+		if !slices.Contains(beside, uid) {
+			out = append(out, string(uid))
+		}
+	}
+	return out
+}
+
 // uids are the objects that something is left of, known ones only.
 func (r remains) uids() []types.UID {
 	out := slices.Clone(r.makers)

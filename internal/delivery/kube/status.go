@@ -21,6 +21,7 @@ const overdue = 30 * time.Second
 // status is what the object and its Pods say.
 func (t *Target) status(ms *v1alpha1.ModelService, pods []*corev1.Pod) delivery.Status {
 	st := statusOf(ms, podsOf(pods, ms.UID), t.cfg.Clock())
+	st.Earlier = remains{pods: pods}.earlier(ms.UID)
 	known, last, fail := t.proofs.of(ms.Namespace, ms.Name)
 	if known.UID == st.Object.UID {
 		st.Last = last
