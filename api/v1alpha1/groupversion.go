@@ -37,13 +37,34 @@ const (
 	AnnotationGeneration = GroupName + "/ledger-generation"
 	// AnnotationJournalSeq is the ledger's highest journal seq at the delivery.
 	AnnotationJournalSeq = GroupName + "/journal-seq"
-	// LabelModelService names the ModelService that a child belongs to; the
-	// value is its name, which is a valid label.
+	// AnnotationObjectUID stands on every child, its Pods included: the UID of
+	// the ModelService that it was made for. Names come back, UIDs do not: slots
+	// are given back, and requests routed, by this one.
+	AnnotationObjectUID = GroupName + "/object-uid"
+	// AnnotationModel and AnnotationVersion stand on the headless Service and on
+	// the Pods: what they serve. The owner is AnnotationTenant.
+	AnnotationModel   = GroupName + "/model"
+	AnnotationVersion = GroupName + "/version"
+	// AnnotationUpstream stands on the headless Service: the model name that the
+	// engine serves; absent: AnnotationModel's.
+	AnnotationUpstream = GroupName + "/upstream"
+	// AnnotationCard and AnnotationCardIndex stand on a Pod: the uuids and the
+	// indices of its cards, separated by commas, as the scheduler decided.
+	AnnotationCard      = "scheduler.ai/gpu-device-uuid"
+	AnnotationCardIndex = "scheduler.ai/gpu-index"
+	// LabelModelService stands on every child, also on Pods and on what the
+	// Service's EndpointSlices inherit, and names the ModelService; the value is
+	// its name, which is a valid label.
 	LabelModelService = GroupName + "/modelservice"
 	// LabelManagedBy marks every child; the value is "modeldock".
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedBy      = "modeldock"
-	// FinalizerLedger keeps an object until the last Pod that carried its UID
-	// is gone.
+	// FinalizerLedger keeps an object until the ledger knows that it is being
+	// deleted and the last Pod that carried its UID is gone. Delivery alone puts
+	// it and takes it away.
 	FinalizerLedger = GroupName + "/ledger"
+	// PortName is the name of the engine's port on Pods and Services.
+	PortName = "http"
+	// ContainerName is the name of the engine's container in its Pods.
+	ContainerName = "engine"
 )

@@ -204,6 +204,8 @@ type PodStatus struct {
 	Reason     string          `json:"reason,omitempty"`
 	Message    string          `json:"message,omitempty"`
 	ReadySince *metav1.Time    `json:"readySince,omitempty"`
+	// Engine is what the engine itself says that it serves.
+	Engine string `json:"engine,omitempty"`
 	// Terminating Pods still hold their card.
 	Terminating bool `json:"terminating,omitempty"`
 }

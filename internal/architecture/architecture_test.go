@@ -120,14 +120,16 @@ func TestForbiddenEdges(t *testing.T) {
 
 // keepers says which packages may import a third-party module.
 func keepers() map[string][]string {
+	cluster := []string{"api/", "internal/kube", "internal/delivery/kube", "internal/traffic/route/kube", "internal/delivery/operator", "internal/device", "internal/elastic", "internal/app", "test/"}
 	return map[string][]string{
-		"modernc.org/sqlite":          {"internal/budget/sqlledger", "internal/app", "bench/", "test/"},
-		"github.com/go-sql-driver":    {"internal/budget/sqlledger", "internal/app", "bench/", "test/"},
-		"k8s.io/":                     {"api/", "internal/delivery/kube", "internal/delivery/operator", "internal/device", "internal/elastic", "internal/app", "test/"},
-		"github.com/gin-gonic/gin":    {"internal/api"},
-		"github.com/spf13/cobra":      {"cmd/"},
-		"github.com/NVIDIA/go-nvml":   {"cmd/modeldock-nvml"},
-		"github.com/openai/openai-go": {"test/"},
+		"modernc.org/sqlite":             {"internal/budget/sqlledger", "internal/app", "bench/", "test/"},
+		"github.com/go-sql-driver":       {"internal/budget/sqlledger", "internal/app", "bench/", "test/"},
+		"k8s.io/":                        cluster,
+		"sigs.k8s.io/controller-runtime": cluster,
+		"github.com/gin-gonic/gin":       {"internal/api"},
+		"github.com/spf13/cobra":         {"cmd/"},
+		"github.com/NVIDIA/go-nvml":      {"cmd/modeldock-nvml"},
+		"github.com/openai/openai-go":    {"test/"},
 	}
 }
 

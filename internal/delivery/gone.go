@@ -116,7 +116,7 @@ func (s *Settler) markForcedOne(ctx context.Context, ref budget.Ref, uid string,
 		return false, err
 	}
 	st, err := s.cfg.Target.Observe(ctx, ref)
-	if err != nil || (st.Exists && st.Object.UID == uid) {
+	if err != nil || st.Holds(uid) {
 		return false, err
 	}
 	if err := s.cfg.Ledger.MarkGone(ctx, ref, uid); err != nil {

@@ -118,7 +118,7 @@ func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, there 
 		return nil, err
 	}
 	st, exists := there[res.Ref]
-	if !exists || st.Object.UID != bound.UID {
+	if !exists || st.Object.UID != bound.UID || st.Missing {
 		return &lostObject{res, bound}, nil
 	}
 	if st.Wanted == res.Funded || !st.DeletingAt.IsZero() {
@@ -157,10 +157,14 @@ func (r *Reconciler) desired(res budget.Reservation, bound budget.Binding, seq i
 	}
 }
 
-// restore brings lost objects back under their bound UID, unless so many are
-// lost that the view itself is doubted. Slots are never given back here: a
-// missing object is no release.
+// restore brings lost objects back under their bound UID, or, where a target
+// honours deletions by hand, ends their reservations, unless so many are lost
+// that the view itself is doubted. Slots are never given back here.
 func (r *Reconciler) restore(ctx context.Context, lost []lostObject, total int, sum *Summary) error {
+	lost, err := r.stillLost(ctx, lost)
+	if err != nil {
+		return err
+	}
 	why := unbelievable(len(lost), total)
 	r.cfg.Doubt.set(why)
 	if why != "" {
@@ -168,7 +172,12 @@ func (r *Reconciler) restore(ctx context.Context, lost []lostObject, total int, 
 		return nil
 	}
 	var errs []error
+	_, honours := r.cfg.Target.(Honouring)
 	for _, l := range lost {
+		if honours {
+			errs = append(errs, r.endLost(ctx, l, sum))
+			continue
+		}
 		note, err := r.restoreOne(ctx, l)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("restore the object of request %s of tenant %s: %w", l.res.ID, l.res.Tenant, err))
@@ -215,8 +224,11 @@ func (r *Reconciler) orphan(ctx context.Context, st Status, sum *Summary) error 
 		sum.add(st.Ref, "foreign", st.Object, fmt.Sprintf("belongs to ledger %q and not to %q; left alone", st.Ledger, r.cfg.Instance))
 		return nil
 	}
-	if !st.DeletingAt.IsZero() {
+	if st.Missing {
 		return nil
+	}
+	if !st.DeletingAt.IsZero() {
+		return r.letGo(ctx, st)
 	}
 	res, err := r.cfg.Ledger.Get(ctx, st.Ref)
 	switch {

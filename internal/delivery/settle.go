@@ -69,7 +69,7 @@ func (s *Settler) Round(ctx context.Context, n int) (Summary, error) {
 	if listErr != nil {
 		listErr = fmt.Errorf("list the target's objects: %w", listErr)
 	} else {
-		listErr = s.recordReady(ctx, statuses, &sum)
+		listErr = errors.Join(s.recordReady(ctx, statuses, &sum), s.honourDeletions(ctx, statuses, &sum))
 	}
 	creditErr := s.creditAll(ctx, n, &sum)
 	if listErr != nil {
@@ -201,8 +201,8 @@ func (s *Settler) credit(ctx context.Context, r budget.Reservation, sum *Summary
 	if err != nil {
 		return false, err
 	}
-	if st.Exists && (bound.UID == "" || st.Object.UID == bound.UID) {
-		return false, nil
+	if st.Holds(bound.UID) {
+		return false, s.letGo(ctx, st)
 	}
 	// 3. One credit, whoever else tries the same.
 	if bound.UID != "" && bound.GoneAt.IsZero() {

@@ -128,6 +128,12 @@ type Status struct {
 	// also once that, or the whole object, is gone: proof, not state. A target
 	// keeps it for the retention time; Object then names the object it was.
 	Last []Replica
+	// Missing says that the object itself is not there, but replicas that
+	// carried its UID are. Earlier are the UIDs of further objects of this name
+	// that are gone and whose replicas are not. Both occur only where others
+	// can delete objects: see Honouring.
+	Missing bool
+	Earlier []string
 }
 
 // Processes is the number of replicas that have a process or a Pod, in whatever

@@ -27,6 +27,7 @@ type Facts struct {
 	Latest      *traffic.Chunk
 	LastCall    *traffic.Inference // the newest, delivered or not
 	Halted      string             // why nothing is admitted, delivered or credited at present
+	ByHand      *budget.AuditEntry // somebody deleted the object, which ended the reservation
 	Now         time.Time
 }
 

@@ -20,6 +20,7 @@ type Ledger interface {
 	Binding(ctx context.Context, ref budget.Ref) (budget.Binding, error)
 	Keys(ctx context.Context) ([]budget.APIKey, error)
 	Grants(ctx context.Context) ([]budget.Grant, error)
+	Audit(ctx context.Context, limit int) ([]budget.AuditEntry, error)
 }
 
 // Observer is what the collector reads of account 2.
@@ -127,6 +128,9 @@ func (c Collector) readLedger(ctx context.Context, ref budget.Ref, f *Facts) (er
 		f.Binding = &b
 	case !errors.Is(err, budget.ErrNotFound):
 		return fmt.Errorf("read the binding: %w", err)
+	}
+	if err := c.readByHand(ctx, ref, f); err != nil {
+		return err
 	}
 	return c.readAccess(ctx, ref, f)
 }

@@ -239,3 +239,26 @@ func TestRememberedFactsAreOfTheBoundObject(t *testing.T) {
 		}
 	}
 }
+
+// What somebody deleted by hand says so, also after everything is credited.
+func TestDeletionByHandIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, byHand := range map[string]bool{"by hand": true, "asked for": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.admit()
+			b.deliver()
+			other := budget.Ref{Tenant: ref.Tenant, ID: ref.ID + "-other"}
+			if byHand {
+				other = ref
+			}
+			b.ok(b.ledger.AppendAudit(t.Context(), budget.AuditEntry{Who: "delivery", What: delivery.ByHandAudit(other), Why: "it was deleted by hand", Result: "ok"}))
+			b.release()
+			s := find(t, b.explain(), "deleting")
+			if (s.Reason == "DeletedByHand") != byHand || (s.Facts["why"] == "it was deleted by hand") != byHand || s.Status != evidence.OK {
+				t.Errorf("deleting is %s (%s) with %v", s.Status, s.Reason, s.Facts)
+			}
+		})
+	}
+}

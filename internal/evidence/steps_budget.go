@@ -136,7 +136,7 @@ func (f Facts) deleting() Step {
 	if !intended && f.Reservation.State == budget.Released {
 		s.Status, s.Reason = OK, ""
 	}
-	return s
+	return f.byHand(s)
 }
 
 // gone is judged by what was seen, not by the credit: a forced one comes

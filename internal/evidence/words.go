@@ -44,7 +44,7 @@ func nextAction(reason string) string {
 		return "RaiseQuotaOrLowerCost"
 	case string(budget.ExceedsPool):
 		return "RaisePoolCapOrLowerCost"
-	case ReasonExpired, string(budget.TTLElapsed), ReasonCancelled, ReasonReleasedBeforeReady:
+	case ReasonExpired, string(budget.TTLElapsed), ReasonCancelled, ReasonReleasedBeforeReady, string(delivery.DeletedByHand):
 		return "SubmitAgainUnderNewID"
 	case string(delivery.NameTaken), string(delivery.NotOwned):
 		return "RemoveForeignObject"

@@ -190,6 +190,7 @@ export const en = {
     Loading: 'The engine runs and does not answer its health check yet.',
     NameTaken: 'A foreign object has this name and was left alone.',
     Undelivered: 'The reserved request is still to be handed to a node.',
+    DeletedByHand: 'Somebody deleted the object, which ended the reservation.',
     ForcedRelease: 'An admin credited the slots before the last process was gone.',
     Crashed: 'It ended after it had been ready and is started again.',
     ReleaseBlocked: 'A replica does not go away, so the slots are kept.',

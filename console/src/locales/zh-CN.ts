@@ -185,6 +185,7 @@ export const zhCN: Messages = {
     Loading: '引擎已运行，健康检查尚未通过。',
     NameTaken: '同名的外部对象已存在，未作改动。',
     Undelivered: '名额已预留，尚待交付到节点。',
+    DeletedByHand: '对象被人手动删除，预留因此结束。',
     ForcedRelease: '管理员在最后一个进程退出之前强制归还了名额。',
     Crashed: '就绪后意外退出，正在重新启动。',
     ReleaseBlocked: '有副本未能退出，名额因此继续占用。',

@@ -1,0 +1,210 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The pauses between attempts to reach the API server: what changed while it
+// was away is known a few seconds after it is back.
+const (
+	firstPause = 250 * time.Millisecond
+	lastPause  = 4 * time.Second
+)
+
+// Source says which objects are followed.
+type Source struct {
+	Client    client.WithWatch
+	Namespace string                     // empty: all
+	Label     string                     // only objects that have this label; empty: all
+	Index     func(client.Object) string // what By finds by
+	NewList   func() client.ObjectList
+	Logger    *slog.Logger
+	Listed    func() // after every whole list, also an empty one; may be nil
+}
+
+// Followed is a list of objects that is kept up to date by a watch, and by a
+// new list after every gap. Its objects are shared and must not be changed.
+type Followed[T client.Object] struct {
+	source  Source
+	changed func(T)
+	index   cache.Indexer
+
+	mu     sync.Mutex
+	synced bool
+	broken error     // of the latest attempt to list or watch
+	since  time.Time // of broken
+}
+
+const byIndex = "by"
+
+// Follow prepares a list; Run keeps it. changed is called for every object
+// that was added, changed or deleted, after the list has it so, one at a time.
+func Follow[T client.Object](s Source, changed func(T)) *Followed[T] {
+	f := &Followed[T]{source: s, changed: changed}
+	f.index = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byIndex: func(obj any) ([]string, error) {
+		return []string{s.Index(obj.(T))}, nil
+	}})
+	return f
+}
+
+// Run follows until ctx ends.
+func (f *Followed[T]) Run(ctx context.Context, example T) {
+	logger := logr.FromSlogHandler(f.source.Logger.Handler())
+	cache.NewReflectorWithOptions(f.listWatch(), example, recorder[T]{f.index, f}, cache.ReflectorOptions{
+		Logger: &logger, Name: fmt.Sprintf("%T", example),
+		Backoff: &wait.Backoff{Duration: firstPause, Cap: lastPause, Steps: 16, Factor: 2, Jitter: 0.5},
+	}).RunWithContext(ctx)
+}
+
+// Current is nil while the list is what the API server has, a moment ago. An
+// error says since when nothing is heard, and why; the list is then as it was.
+func (f *Followed[T]) Current() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.broken != nil:
+		return fmt.Errorf("nothing is heard of %T since %s: %w", *new(T), f.since.UTC().Format(time.RFC3339), f.broken)
+	case !f.synced:
+		return fmt.Errorf("the list of %T has not been read yet", *new(T))
+	}
+	return nil
+}
+
+// Synced reports whether the list was ever read.
+func (f *Followed[T]) Synced() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.synced
+}
+
+// All lists every object.
+func (f *Followed[T]) All() []T { return typed[T](f.index.List()) }
+
+// Get returns the object of a namespace and name.
+func (f *Followed[T]) Get(namespace, name string) (obj T, exists bool) {
+	got, exists, _ := f.index.GetByKey(namespace + "/" + name)
+	if exists {
+		obj = got.(T)
+	}
+	return obj, exists
+}
+
+// By lists the objects that Source.Index gives this value.
+func (f *Followed[T]) By(value string) []T {
+	objs, _ := f.index.ByIndex(byIndex, value)
+	return typed[T](objs)
+}
+
+func typed[T any](objs []any) []T {
+	out := make([]T, len(objs))
+	for i, o := range objs {
+		out[i] = o.(T)
+	}
+	return out
+}
+
+// listWatch asks through the client and notes how that went.
+func (f *Followed[T]) listWatch() *cache.ListWatch {
+	options := func(raw metav1.ListOptions) []client.ListOption {
+		opts := []client.ListOption{&client.ListOptions{Namespace: f.source.Namespace, Raw: &raw}}
+		if f.source.Label != "" {
+			opts = append(opts, client.HasLabels{f.source.Label})
+		}
+		return opts
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
+			list := f.source.NewList()
+			err := f.source.Client.List(ctx, list, options(raw)...)
+			if err != nil {
+				f.note(err)
+			}
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
+			w, err := f.source.Client.Watch(ctx, f.source.NewList(), options(raw)...)
+			f.note(err)
+			return w, err
+		},
+	}
+}
+
+func (f *Followed[T]) note(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil && f.broken == nil {
+		f.since = time.Now()
+	}
+	f.broken = err
+}
+
+// recorder is the store as the reflector fills it.
+type recorder[T client.Object] struct {
+	cache.Indexer
+	f *Followed[T]
+}
+
+func (r recorder[T]) Add(obj any) error    { return r.keep(r.Indexer.Add, obj) }
+func (r recorder[T]) Update(obj any) error { return r.keep(r.Indexer.Update, obj) }
+func (r recorder[T]) Delete(obj any) error { return r.keep(r.Indexer.Delete, obj) }
+
+func (r recorder[T]) keep(how func(any) error, obj any) error {
+	slim(obj)
+	if err := how(obj); err != nil {
+		return err
+	}
+	r.f.changed(obj.(T))
+	return nil
+}
+
+// Replace takes a whole list, and tells of what differs from the one before.
+func (r recorder[T]) Replace(objs []any, version string) error {
+	before := map[string]string{}
+	old := map[string]T{}
+	for _, o := range r.f.All() {
+		key := client.ObjectKeyFromObject(o).String()
+		before[key], old[key] = string(o.GetUID())+"/"+o.GetResourceVersion(), o
+	}
+	for _, o := range objs {
+		slim(o)
+	}
+	if err := r.Indexer.Replace(objs, version); err != nil {
+		return err
+	}
+	r.f.mu.Lock()
+	r.f.synced = true
+	r.f.mu.Unlock()
+	for _, o := range typed[T](objs) {
+		key := client.ObjectKeyFromObject(o).String()
+		if before[key] != string(o.GetUID())+"/"+o.GetResourceVersion() {
+			r.f.changed(o)
+		}
+		delete(old, key)
+	}
+	for _, o := range old {
+		r.f.changed(o)
+	}
+	if r.f.source.Listed != nil {
+		r.f.source.Listed()
+	}
+	return nil
+}
+
+// slim drops what nobody reads and what takes most of the room.
+func slim(obj any) {
+	if o, ok := obj.(client.Object); ok {
+		o.SetManagedFields(nil)
+	}
+}
