@@ -204,6 +204,9 @@ type PodStatus struct {
 	Reason     string          `json:"reason,omitempty"`
 	Message    string          `json:"message,omitempty"`
 	ReadySince *metav1.Time    `json:"readySince,omitempty"`
+	// EverReady stays true when a replica that answered its health check does
+	// not any more: it crashed, and did not fail to load.
+	EverReady bool `json:"everReady,omitempty"`
 	// Terminating Pods still hold their card.
 	Terminating bool `json:"terminating,omitempty"`
 }

@@ -1,7 +1,11 @@
 package operator
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +40,40 @@ func Build(m *v1alpha1.ModelService, o Options) (Declared, error) {
 	if err != nil {
 		return Declared{}, fmt.Errorf("declare the Service of %s: %w", m.Name, err)
 	}
+	for _, child := range []map[string]any{deployment, service} {
+		if err := sign(child); err != nil {
+			return Declared{}, fmt.Errorf("declare the children of %s: %w", m.Name, err)
+		}
+	}
 	return Declared{Deployment: deployment, Service: service}, nil
+}
+
+// annotationDeclared has a hash of all that is declared of a child. By the
+// fields alone nobody could tell one that is declared no more from one that
+// somebody else added.
+const annotationDeclared = v1alpha1.GroupName + "/declared"
+
+// sign sets the hash. The rollout strategy is no part of it: it is kept while
+// nothing rolls.
+func sign(child map[string]any) error {
+	signed := maps.Clone(child)
+	if spec, ok := child["spec"].(map[string]any); ok {
+		spec = maps.Clone(spec)
+		delete(spec, "strategy")
+		signed["spec"] = spec
+	}
+	text, err := json.Marshal(signed) // keys in order
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	meta, _ := child["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	if annotations == nil {
+		return errors.New("it has no annotations")
+	}
+	annotations[annotationDeclared] = hex.EncodeToString(sum[:8])
+	return nil
 }
 
 // fields turns a declaration into what it is on the wire; whole numbers stay

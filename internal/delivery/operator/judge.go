@@ -63,8 +63,8 @@ func Judge(v View) v1alpha1.ModelServiceStatus {
 		if r.current && isReady(r.pod) {
 			st.ReadyReplicas++
 		}
-		st.Pods = append(st.Pods, podStatus(r))
-		if f := failureOf(r.pod, r.cause); f != nil && (st.LastFailure == nil || st.LastFailure.At.Before(&f.At)) {
+		st.Pods = append(st.Pods, podStatus(r, before(m, r.pod)))
+		if f := failureOf(r.pod, r.cause); newer(f, st.LastFailure) {
 			st.LastFailure = f
 		}
 	}
@@ -109,10 +109,11 @@ func before(m *v1alpha1.ModelService, p *corev1.Pod) *v1alpha1.PodStatus {
 	return nil
 }
 
-func podStatus(r replica) v1alpha1.PodStatus {
+func podStatus(r replica, earlier *v1alpha1.PodStatus) v1alpha1.PodStatus {
 	s := v1alpha1.PodStatus{
 		Name: r.pod.Name, UID: string(r.pod.UID), Node: r.pod.Spec.NodeName, Phase: r.pod.Status.Phase,
 		Reason: string(r.cause.reason), Message: r.cause.message, Terminating: terminating(r.pod),
+		EverReady: wasReady(r.pod, earlier),
 	}
 	s.Card, _, _ = strings.Cut(r.pod.Annotations[v1alpha1.AnnotationGPUDevice], ",")
 	if c := podCondition(r.pod, corev1.PodReady); isReady(r.pod) {

@@ -124,15 +124,13 @@ func looping(engine *corev1.ContainerStatus) bool {
 // kubeletPause is more than lies between a Pod's start and its first condition.
 const kubeletPause = 2 * time.Second
 
-// wasReady reports whether a Pod that is not ready was. The status before tells,
-// or the Pod itself: its Ready condition changes when it starts and then
-// only from or to ready.
+// wasReady reports whether a Pod answers its health check, or ever did. The
+// status before tells, or the Pod itself, which may have been ready when nobody
+// looked: its Ready condition changes when it starts and then only from or to
+// ready.
 func wasReady(p *corev1.Pod, before *v1alpha1.PodStatus) bool {
-	if before != nil {
-		switch delivery.Reason(before.Reason) {
-		case delivery.Available, delivery.Crashed, delivery.CrashLooping:
-			return true
-		}
+	if isReady(p) || (before != nil && before.EverReady) {
+		return true
 	}
 	c := podCondition(p, corev1.PodReady)
 	if c == nil || p.Status.StartTime == nil {
@@ -193,6 +191,18 @@ func lastLines(s string) string {
 		s = "…" + strings.ToValidUTF8(s[len(s)-mostBytes:], "")
 	}
 	return s
+}
+
+// newer reports whether f takes the place of the failure known so far. Times
+// are in seconds, so a Pod's own later failure may have the same.
+func newer(f, known *v1alpha1.Failure) bool {
+	switch {
+	case f == nil:
+		return false
+	case known == nil || known.At.Before(&f.At):
+		return true
+	}
+	return known.Pod == f.Pod && known.At.Equal(&f.At) && (known.ExitCode != f.ExitCode || known.Message != f.Message)
 }
 
 // failureOf is the last failure of a Pod, if its engine ended at all.
