@@ -165,7 +165,11 @@ func (v View) releaseVerdict(replicas []replica) cause {
 			return cause{delivery.ReleaseBlocked, on(r)}
 		}
 	}
-	return cause{delivery.Draining, "the object was deleted. " + v.Steps.Waiting}
+	message := "the object was deleted. " + v.Steps.Waiting
+	if v.Trouble != nil {
+		message += "; " + v.Trouble.Message
+	}
+	return cause{delivery.Draining, message}
 }
 
 // unreadyVerdict looks along the chain: no Pod, no node, no image, no engine.

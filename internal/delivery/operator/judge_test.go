@@ -140,6 +140,24 @@ func TestStuckPodIsNamedOnceItsGraceIsOver(t *testing.T) {
 	}
 }
 
+// A replica that served for less time than the Pod itself can tell is known as
+// one that was ready, however often the status is judged.
+func TestReplicaThatWasReadyDidNotFailToLoad(t *testing.T) {
+	t.Parallel()
+	o := settled(t, newService(), options())
+	o.Object.Status = judged(t, o, options())
+	started := o.Pods[0].Status.StartTime.Time
+	for range 3 {
+		unready(&o.Pods[0], started, failed(4, waiting("CrashLoopBackOff", "").State))
+		o.Object.Status = judged(t, o, options())
+		if c := condition(t, o.Object.Status, v1alpha1.ConditionReady); c.Reason != string(delivery.CrashLooping) {
+			t.Errorf("Ready=%s (%s), want CrashLooping", c.Status, c.Reason)
+		}
+		unready(&o.Pods[0], started, corev1.ContainerStatus{})
+		o.Object.Status = judged(t, o, options())
+	}
+}
+
 func TestCardAndDevicesComeFromThePod(t *testing.T) {
 	t.Parallel()
 	opts := options()

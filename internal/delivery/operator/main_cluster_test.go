@@ -11,14 +11,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
 
-	"github.com/go-logr/logr"
+	"modeldock.io/deploy"
+	"modeldock.io/internal/delivery/operator"
 )
 
 // adminConfig is the administrator's access to the control plane of this
@@ -52,6 +58,7 @@ func withControlPlane(m *testing.M) int {
 	}
 	env.ControlPlane.Etcd = &envtest.Etcd{}
 	env.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
+	env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
 	config, err := env.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the control plane:", err)
@@ -69,7 +76,44 @@ func withControlPlane(m *testing.M) int {
 	}
 	defer stop()
 	adminConfig = config
+	if err := installRights(config); err != nil {
+		fmt.Fprintln(os.Stderr, "install the operator's rights:", err)
+		return 1
+	}
 	return m.Run()
+}
+
+// installRights applies the manifests that an installation applies.
+func installRights(config *rest.Config) error {
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return err
+	}
+	text, err := deploy.Operator.ReadFile("operator/rbac.yaml")
+	if err != nil {
+		return err
+	}
+	for _, part := range strings.Split(string(text), "\n---\n") {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(part), o); err != nil {
+			return err
+		}
+		if err := c.Create(context.Background(), o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// operatorConfig is the operator's own access: every test runs with the rights
+// that it is given, and no others.
+func operatorConfig() *rest.Config {
+	c := operator.RestConfig(adminConfig, 500, 1000)
+	c.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:modeldock-system:modeldock-controller",
+		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
+	}
+	return c
 }
 
 // startControllers runs the controllers that a Deployment needs to become Pods

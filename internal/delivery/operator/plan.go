@@ -20,6 +20,7 @@ const (
 	AddFinalizer    Verb = "AddFinalizer"
 	Create          Verb = "Create" // fails where the name is taken
 	Apply           Verb = "Apply"  // to the child with UID alone
+	Scale           Verb = "Scale"  // the same
 	Delete          Verb = "Delete" // the same
 	RemoveFinalizer Verb = "RemoveFinalizer"
 )
@@ -34,12 +35,13 @@ const (
 
 // Action is one write. Every action may be repeated.
 type Action struct {
-	Verb    Verb
-	Kind    string
-	Name    string
-	UID     types.UID
-	Declare map[string]any // Create, Apply
-	Why     string
+	Verb     Verb
+	Kind     string
+	Name     string
+	UID      types.UID
+	Declare  map[string]any // Create, Apply
+	Replicas int32          // Scale
+	Why      string
 }
 
 func (a Action) String() string {
@@ -56,7 +58,8 @@ type Steps struct {
 
 // Plan compares what should be there with what is and returns the writes that
 // lead there, in order. With nothing to change it returns none. A child of
-// somebody else is never the subject of an action.
+// somebody else is never the subject of an action. An empty Declared means that
+// the children of this object cannot be declared.
 func Plan(d Declared, o Observed) (Steps, error) {
 	if terminating(o.Object) {
 		return planRelease(o), nil
@@ -67,6 +70,9 @@ func Plan(d Declared, o Observed) (Steps, error) {
 			Verb: AddFinalizer, Kind: kindModelService, Name: o.Object.Name, UID: o.Object.UID,
 			Why: "the slots come back only after the last Pod is gone",
 		})
+	}
+	if d.Deployment == nil {
+		return s.shrink(o), nil
 	}
 	// The Service goes first: the first ready Pod then has its endpoint at once.
 	for _, c := range []struct {
@@ -82,6 +88,21 @@ func Plan(d Declared, o Observed) (Steps, error) {
 		}
 	}
 	return s, nil
+}
+
+// shrink is all that can be done for an object whose children cannot be
+// declared: what runs of an earlier declaration is left, but never more of it
+// than is wanted and funded.
+func (s Steps) shrink(o Observed) Steps {
+	d, running := o.Deployment, Running(o.Object)
+	if d == nil || conflictOf(o.Object, kindDeployment, d) != nil || terminating(d) || d.Spec.Replicas == nil || *d.Spec.Replicas <= running {
+		return s
+	}
+	s.Actions = append(s.Actions, Action{
+		Verb: Scale, Kind: kindDeployment, Name: d.Name, UID: d.UID, Replicas: running,
+		Why: fmt.Sprintf("%d run and only %d are wanted and funded", *d.Spec.Replicas, running),
+	})
+	return s
 }
 
 // child is a live object, or nil.

@@ -74,7 +74,6 @@ func (r *reconciler) decide(o Observed) (View, error) {
 		var err error
 		if declared, err = Build(o.Object, r.opts); err != nil {
 			view.Trouble = &Trouble{Reason: delivery.ModelLoadFailed, Message: err.Error(), Stalled: true}
-			return view, nil
 		}
 	}
 	steps, err := Plan(declared, o)

@@ -63,7 +63,7 @@ func setup(t *testing.T, change func(*operator.Options)) *world {
 	opts, err := operator.ManagerOptions(w.ns)
 	w.must(err)
 	opts.Controller.SkipNameValidation = ptr.To(true) // one process, many operators
-	mgr, err := ctrl.NewManager(w.counted(operator.RestConfig(adminConfig, 500, 1000)), opts)
+	mgr, err := ctrl.NewManager(w.counted(operatorConfig()), opts)
 	w.must(err)
 	o := operator.Options{
 		DrainDelay: time.Second, StuckAfter: time.Second, LongestStream: time.Second, Resync: time.Second,

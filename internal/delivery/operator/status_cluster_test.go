@@ -103,5 +103,9 @@ func TestObjectThatCannotRunIsStalled(t *testing.T) {
 	w.waitCondition("demo", v1alpha1.ConditionReady, metav1.ConditionTrue, delivery.Available)
 	edit(w, "demo", &v1alpha1.ModelService{}, func(m *v1alpha1.ModelService) { m.Spec.Model.Source = "s3://bucket/model" })
 	w.waitCondition("demo", v1alpha1.ConditionStalled, metav1.ConditionTrue, delivery.ModelLoadFailed)
+	// What runs is left running, but not beyond what is funded.
+	w.living("demo", 1)
+	edit(w, "demo", &v1alpha1.ModelService{}, func(m *v1alpha1.ModelService) { m.Spec.Budget.FundedReplicas = 0 })
+	w.living("demo", 0)
 	w.released("demo") // also an object that cannot run can be released
 }

@@ -41,6 +41,10 @@ func (r *reconciler) write(ctx context.Context, m *v1alpha1.ModelService, a Acti
 		return r.client.Create(ctx, wire(a.Declare), client.FieldOwner(FieldManager))
 	case Apply:
 		return r.apply(ctx, m, a)
+	case Scale:
+		// The UID makes it a condition: of another object this is refused.
+		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"replicas":%d}}`, a.UID, a.Replicas)
+		return r.client.Patch(ctx, metadata(a.Kind, m.Namespace, a.Name, ""), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager))
 	case Delete:
 		return r.remove(ctx, m, a)
 	}
