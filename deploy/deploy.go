@@ -7,3 +7,9 @@ import "embed"
 //
 //go:embed crds
 var CRDs embed.FS
+
+// Operator holds what the operator needs on a cluster beside the custom
+// resources: its account and its rights, in the folder operator.
+//
+//go:embed operator
+var Operator embed.FS

@@ -206,6 +206,9 @@ type PodStatus struct {
 	ReadySince *metav1.Time    `json:"readySince,omitempty"`
 	// Engine is what the engine itself says that it serves.
 	Engine string `json:"engine,omitempty"`
+	// EverReady stays true when a replica that answered its health check does
+	// not any more: it crashed, and did not fail to load.
+	EverReady bool `json:"everReady,omitempty"`
 	// Terminating Pods still hold their card.
 	Terminating bool `json:"terminating,omitempty"`
 }

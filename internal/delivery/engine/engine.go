@@ -17,7 +17,8 @@ import (
 // Place is where one replica will run.
 type Place struct {
 	Executable string // of ModelDock itself, which holds the simulated engine
-	Port       int    // on 127.0.0.1
+	Host       string // to listen on; empty: 127.0.0.1
+	Port       int
 	Cards      []Card
 	Weights    string // readable local copy of a file:// source; empty: there is none
 	WorkDir    string // the replica's own directory

@@ -14,6 +14,13 @@ import (
 
 const loopback = "127.0.0.1"
 
+func (p Place) host() string {
+	if p.Host == "" {
+		return loopback
+	}
+	return p.Host
+}
+
 // presets is the one list of engines. Arguments of the request stand before
 // ours: where a flag is given twice these engines take the last.
 func presets() []Preset {
@@ -29,7 +36,7 @@ func presets() []Preset {
 
 func planSimulated(m modelspec.Model, at Place, p *Plan) error {
 	p.Command = append([]string{at.Executable, simulated.Subcommand}, m.Args...)
-	p.Command = append(p.Command, "--host", loopback, "--port", strconv.Itoa(at.Port), "--model", m.Name,
+	p.Command = append(p.Command, "--host", at.host(), "--port", strconv.Itoa(at.Port), "--model", m.Name,
 		"--memory", strconv.FormatInt(m.GPUMemory*int64(m.GPUs), 10))
 	return nil
 }
@@ -56,7 +63,7 @@ func planLlamaCpp(m modelspec.Model, at Place, p *Plan) error {
 	default:
 		return needsSource(m, "file:///path/to/model.gguf or hf://org/model")
 	}
-	p.Command = append(p.Command, "--host", loopback, "--port", strconv.Itoa(at.Port), "--alias", m.Name)
+	p.Command = append(p.Command, "--host", at.host(), "--port", strconv.Itoa(at.Port), "--alias", m.Name)
 	p.Env = []string{"LLAMA_CACHE=" + filepath.Join(at.WorkDir, "cache")}
 	return nil
 }
@@ -85,7 +92,7 @@ func planOllama(m modelspec.Model, at Place, p *Plan) error {
 	p.Ollama, p.Upstream = load, load.Name
 	p.Command = append([]string{"ollama", "serve"}, m.Args...)
 	p.Env = []string{
-		"OLLAMA_HOST=" + loopback + ":" + strconv.Itoa(at.Port),
+		"OLLAMA_HOST=" + at.host() + ":" + strconv.Itoa(at.Port),
 		"OLLAMA_MODELS=" + filepath.Join(at.WorkDir, "ollama"),
 		// The reservation pays for the memory until its release, so the
 		// model stays loaded until then.
@@ -110,7 +117,7 @@ func planVLLM(m modelspec.Model, at Place, p *Plan) error {
 		return err
 	}
 	p.Command = append([]string{"vllm", "serve", weights}, m.Args...)
-	p.Command = append(p.Command, "--host", loopback, "--port", strconv.Itoa(at.Port), "--served-model-name", m.Name)
+	p.Command = append(p.Command, "--host", at.host(), "--port", strconv.Itoa(at.Port), "--served-model-name", m.Name)
 	if len(at.Cards) > 1 {
 		p.Command = append(p.Command, "--tensor-parallel-size", strconv.Itoa(len(at.Cards)))
 	}
@@ -128,7 +135,7 @@ func planSGLang(m modelspec.Model, at Place, p *Plan) error {
 	}
 	p.Command = append([]string{"python3", "-m", "sglang.launch_server"}, m.Args...)
 	p.Command = append(p.Command, "--model-path", weights, "--served-model-name", m.Name,
-		"--host", loopback, "--port", strconv.Itoa(at.Port))
+		"--host", at.host(), "--port", strconv.Itoa(at.Port))
 	if len(at.Cards) > 1 {
 		p.Command = append(p.Command, "--tp-size", strconv.Itoa(len(at.Cards)))
 	}
@@ -172,5 +179,5 @@ func memoryShare(cards []Card) (string, bool) {
 }
 
 func needsSource(m modelspec.Model, want string) error {
-	return fmt.Errorf("engine %q cannot serve model.source %q on one machine: give %s", m.Engine, m.Source, want)
+	return fmt.Errorf("engine %q cannot serve model.source %q: give %s", m.Engine, m.Source, want)
 }

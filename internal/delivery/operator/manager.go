@@ -1,0 +1,88 @@
+package operator
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"modeldock.io/api/v1alpha1"
+)
+
+// Scheme knows every type that the operator reads or writes.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, fmt.Errorf("build the scheme: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// ManagerOptions are those of a manager for Setup. It serves no metrics and
+// takes part in no election; the caller changes what it wants otherwise.
+func ManagerOptions(namespaces ...string) (ctrl.Options, error) {
+	s, err := Scheme()
+	if err != nil {
+		return ctrl.Options{}, err
+	}
+	return ctrl.Options{
+		Scheme: s, Cache: CacheOptions(namespaces...), Metrics: metricsserver.Options{BindAddress: "0"},
+	}, nil
+}
+
+// CacheOptions keep memory small on a large cluster: of Deployments, Services,
+// ReplicaSets and Pods only those of ModelServices are watched, and of a Pod
+// only what a status is judged by is kept. Without namespaces all are watched.
+func CacheOptions(namespaces ...string) cache.Options {
+	managed := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+	o := cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&appsv1.Deployment{}: {Label: managed},
+			&appsv1.ReplicaSet{}: {Label: managed},
+			&corev1.Service{}:    {Label: managed},
+			&corev1.Pod{}:        {Label: managed, Transform: slimPod},
+		},
+	}
+	for _, ns := range namespaces {
+		if o.DefaultNamespaces == nil {
+			o.DefaultNamespaces = map[string]cache.Config{}
+		}
+		o.DefaultNamespaces[ns] = cache.Config{}
+	}
+	return o
+}
+
+// slimPod drops what no status speaks of, which is most of a Pod.
+func slimPod(in any) (any, error) {
+	p, ok := in.(*corev1.Pod)
+	if !ok {
+		return in, nil
+	}
+	p.ManagedFields = nil
+	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName}
+	p.Status = corev1.PodStatus{
+		Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message, StartTime: p.Status.StartTime,
+		Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses,
+	}
+	return p, nil
+}
+
+// RestConfig is base with the client limits that many ModelServices need; the
+// usual ones would delay a write for seconds.
+func RestConfig(base *rest.Config, qps float32, burst int) *rest.Config {
+	c := rest.CopyConfig(base)
+	c.QPS, c.Burst = qps, burst
+	c.UserAgent = "modeldock-operator"
+	return c
+}

@@ -1,0 +1,143 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"modeldock.io/api/v1alpha1"
+)
+
+// indexUID finds what carries a ModelService's UID without looking at all.
+const indexUID = "modeldock-uid"
+
+func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
+	uids := func(o client.Object) []string {
+		var out []string
+		for _, uid := range []string{o.GetLabels()[v1alpha1.KeyUID], o.GetAnnotations()[v1alpha1.KeyUID]} {
+			if uid != "" && (len(out) == 0 || out[0] != uid) {
+				out = append(out, uid)
+			}
+		}
+		return out
+	}
+	for _, kind := range []client.Object{&corev1.Pod{}, metadata(kindReplicaSet, "", "", "")} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, kind, indexUID, uids); err != nil {
+			return fmt.Errorf("index children by UID: %w", err)
+		}
+	}
+	return nil
+}
+
+// metadata is an object of which only the metadata counts.
+func metadata(kind, namespace, name string, uid types.UID) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid}}
+	switch kind {
+	case kindDeployment, kindReplicaSet:
+		o.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind(kind))
+	case kindModelService:
+		o.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind(kind))
+	default:
+		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	}
+	return o
+}
+
+// observe reads everything that bears on one object. Object is nil where there
+// is none.
+func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (Observed, error) {
+	o := Observed{Now: r.opts.Now()}
+	m := &v1alpha1.ModelService{}
+	if err := r.client.Get(ctx, key, m); apierrors.IsNotFound(err) {
+		return o, nil
+	} else if err != nil {
+		return o, fmt.Errorf("read ModelService %s: %w", key, err)
+	}
+	o.Object = m
+	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
+	for _, c := range []struct {
+		into  child
+		found func()
+	}{
+		{deployment, func() { o.Deployment = deployment }},
+		{service, func() { o.Service = service }},
+	} {
+		found, err := r.getChild(ctx, key, c.into)
+		if err != nil {
+			return o, err
+		}
+		if found {
+			c.found()
+		}
+	}
+	return o, r.observePods(ctx, &o)
+}
+
+// getChild asks the API server about a child that the cache does not have:
+// the cache holds the operator's own objects alone, and the name may be
+// somebody else's.
+func (r *reconciler) getChild(ctx context.Context, key types.NamespacedName, into child) (bool, error) {
+	err := r.client.Get(ctx, key, into)
+	if apierrors.IsNotFound(err) {
+		err = r.live.Get(ctx, key, into)
+	}
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %T %s: %w", into, key, err)
+	}
+	return true, nil
+}
+
+func (r *reconciler) observePods(ctx context.Context, o *Observed) error {
+	ns := client.InNamespace(o.Object.Namespace)
+	carrying := client.MatchingFields{indexUID: string(o.Object.UID)}
+	sets := &metav1.PartialObjectMetadataList{}
+	sets.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind(kindReplicaSet + "List"))
+	if err := r.client.List(ctx, sets, ns, carrying); err != nil {
+		return fmt.Errorf("list the ReplicaSets of %s: %w", o.Object.Name, err)
+	}
+	o.ReplicaSets = sets.Items
+	pods := &corev1.PodList{}
+	if err := r.client.List(ctx, pods, ns, carrying); err != nil {
+		return fmt.Errorf("list the Pods of %s: %w", o.Object.Name, err)
+	}
+	o.Pods = pods.Items
+	if terminating(o.Object) && o.Deployment == nil && len(o.Pods) == 0 && len(o.ReplicaSets) == 0 {
+		return r.observeLeftovers(ctx, o)
+	}
+	return nil
+}
+
+// observeLeftovers makes sure, before slots come back, that no Pod is left: the
+// cache may be behind, and a Pod whose labels somebody changed is not in it.
+func (r *reconciler) observeLeftovers(ctx context.Context, o *Observed) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kindPod + "List"))
+	if err := r.live.List(ctx, list, client.InNamespace(o.Object.Namespace)); err != nil {
+		return fmt.Errorf("make sure that no Pod of %s is left: %w", o.Object.Name, err)
+	}
+	for i := range list.Items {
+		if !carries(&list.Items[i], string(o.Object.UID)) {
+			continue
+		}
+		pod := &corev1.Pod{}
+		err := r.live.Get(ctx, client.ObjectKeyFromObject(&list.Items[i]), pod)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read Pod %s: %w", list.Items[i].Name, err)
+		}
+		o.Pods = append(o.Pods, *pod)
+	}
+	return nil
+}
