@@ -1,9 +1,9 @@
 package v1alpha1
 
-// KeyUID carries a ModelService's UID on its children and on their Pods, as a
-// label, to be selected by, and as an annotation, so that a Pod whose labels
+// LabelUID carries a ModelService's UID on its children and on their Pods, to
+// be selected by; AnnotationObjectUID says the same, so that a Pod whose labels
 // were changed is still known to hold the object's cards.
-const KeyUID = GroupName + "/uid"
+const LabelUID = GroupName + "/uid"
 
 // Labels of children and Pods for people and for policies. A name that is no
 // valid label value stands there as its hash; the annotations AnnotationTenant
@@ -14,10 +14,8 @@ const (
 )
 
 // Annotations of a Pod by which the scheduler is told what a replica needs of
-// cards, and tells which it chose.
+// cards; which it chose it tells by AnnotationCard and AnnotationCardIndex.
 const (
 	AnnotationGPUMemory = "scheduler.ai/gpu-memory-mb" // MiB per card
 	AnnotationGPUCount  = "scheduler.ai/gpu-count"
-	AnnotationGPUDevice = "scheduler.ai/gpu-device-uuid"
-	AnnotationGPUIndex  = "scheduler.ai/gpu-index"
 )

@@ -36,7 +36,7 @@ func Build(m *v1alpha1.ModelService, o Options) (Declared, error) {
 	if err != nil {
 		return Declared{}, fmt.Errorf("declare the Deployment of %s: %w", m.Name, err)
 	}
-	service, err := fields(serviceOf(m))
+	service, err := fields(serviceOf(m, p))
 	if err != nil {
 		return Declared{}, fmt.Errorf("declare the Service of %s: %w", m.Name, err)
 	}
@@ -122,12 +122,15 @@ func strategyOf(spare bool) *appsv1ac.DeploymentStrategyApplyConfiguration {
 			WithMaxSurge(intstr.FromInt(surge)).WithMaxUnavailable(intstr.FromInt(unavailable)))
 }
 
-const portName = "http"
+const portName = v1alpha1.PortName
 
 // serviceOf is headless: gateways read its EndpointSlices and call Pods.
-func serviceOf(m *v1alpha1.ModelService) *corev1ac.ServiceApplyConfiguration {
+func serviceOf(m *v1alpha1.ModelService, p program) *corev1ac.ServiceApplyConfiguration {
 	return corev1ac.Service(m.Name, m.Namespace).
 		WithLabels(labelsOf(m)).WithAnnotations(annotationsOf(m)).WithOwnerReferences(ownerReference(m)).
+		WithAnnotations(map[string]string{
+			v1alpha1.AnnotationModel: m.Spec.Model.Name, v1alpha1.AnnotationVersion: m.Spec.Model.Version, v1alpha1.AnnotationUpstream: p.upstream,
+		}).
 		WithSpec(corev1ac.ServiceSpec().
 			WithType(corev1.ServiceTypeClusterIP).
 			WithClusterIP(corev1.ClusterIPNone).

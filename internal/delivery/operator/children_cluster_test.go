@@ -36,7 +36,7 @@ func TestChildrenAreMadeAndServe(t *testing.T) {
 	}
 	s := &corev1.Service{}
 	w.must(w.Get(w.ctx, client.ObjectKeyFromObject(m), s))
-	if s.Spec.ClusterIP != corev1.ClusterIPNone || s.Spec.Selector[v1alpha1.KeyUID] != string(m.UID) {
+	if s.Spec.ClusterIP != corev1.ClusterIPNone || s.Spec.Selector[v1alpha1.LabelUID] != string(m.UID) {
 		t.Errorf("the Service is not headless or selects %v", s.Spec.Selector)
 	}
 	st := w.object("demo").Status

@@ -134,7 +134,7 @@ func TestUIDOfTheObjectIsOnEveryChild(t *testing.T) {
 	m := w.created("demo")
 	pods := w.living("demo", 1)
 	for what, o := range map[string]client.Object{"Deployment": w.deployment("demo"), "Pod": &pods[0]} {
-		if o.GetLabels()[v1alpha1.KeyUID] != string(m.UID) || o.GetAnnotations()[v1alpha1.KeyUID] != string(m.UID) {
+		if o.GetLabels()[v1alpha1.LabelUID] != string(m.UID) || o.GetAnnotations()[v1alpha1.AnnotationObjectUID] != string(m.UID) {
 			t.Errorf("%s carries %v and %v, want UID %s", what, o.GetLabels(), o.GetAnnotations(), types.UID(m.UID))
 		}
 	}

@@ -30,6 +30,7 @@ type program struct {
 	env        []*corev1ac.EnvVarApplyConfiguration
 	port       int32
 	healthPath string
+	upstream   string   // the model name that the engine serves
 	loaded     []string // command that succeeds once the model is there; empty: the health path tells
 	loadTime   time.Duration
 	claim      string // of a volume with weights
@@ -79,7 +80,7 @@ func programOf(m *v1alpha1.ModelService, o Options) (program, error) {
 	if image.Entrypoint {
 		p.command = nil
 	}
-	p.healthPath, p.loadTime = plan.HealthPath, plan.LoadTimeout
+	p.healthPath, p.loadTime, p.upstream = plan.HealthPath, plan.LoadTimeout, plan.Upstream
 	p.env = append(o.GPU.env(), containerEnv(plan.Env)...)
 	p.confine(kind)
 	if plan.Ollama != nil {

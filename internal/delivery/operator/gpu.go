@@ -95,7 +95,7 @@ func (g GPU) env() []*corev1ac.EnvVarApplyConfiguration {
 	}
 	card := func(name string) *corev1ac.EnvVarApplyConfiguration {
 		return corev1ac.EnvVar().WithName(name).WithValueFrom(corev1ac.EnvVarSource().WithFieldRef(
-			corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.annotations['" + v1alpha1.AnnotationGPUDevice + "']")))
+			corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.annotations['" + v1alpha1.AnnotationCard + "']")))
 	}
 	return []*corev1ac.EnvVarApplyConfiguration{card(cardVariable), card(nvidiaVariable)}
 }

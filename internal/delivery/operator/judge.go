@@ -115,7 +115,7 @@ func podStatus(r replica, earlier *v1alpha1.PodStatus) v1alpha1.PodStatus {
 		Reason: string(r.cause.reason), Message: r.cause.message, Terminating: terminating(r.pod),
 		EverReady: wasReady(r.pod, earlier),
 	}
-	s.Card, _, _ = strings.Cut(r.pod.Annotations[v1alpha1.AnnotationGPUDevice], ",")
+	s.Card, _, _ = strings.Cut(r.pod.Annotations[v1alpha1.AnnotationCard], ",")
 	if c := podCondition(r.pod, corev1.PodReady); isReady(r.pod) {
 		since := metav1.NewTime(c.LastTransitionTime.Truncate(time.Second))
 		s.ReadySince = &since

@@ -166,7 +166,7 @@ func TestCardAndDevicesComeFromThePod(t *testing.T) {
 	if c := condition(t, judged(t, o, opts), v1alpha1.ConditionDevicesAllocated); c.Status != metav1.ConditionFalse {
 		t.Errorf("no Pod has a card, and DevicesAllocated=%s", c.Status)
 	}
-	o.Pods[0].Annotations = merged(o.Pods[0].Annotations, map[string]string{v1alpha1.AnnotationGPUDevice: "GPU-7,GPU-8"})
+	o.Pods[0].Annotations = merged(o.Pods[0].Annotations, map[string]string{v1alpha1.AnnotationCard: "GPU-7,GPU-8"})
 	st := judged(t, o, opts)
 	if c := condition(t, st, v1alpha1.ConditionDevicesAllocated); c.Status != metav1.ConditionTrue || st.Pods[0].Card != "GPU-7" {
 		t.Errorf("DevicesAllocated=%s, card %q", c.Status, st.Pods[0].Card)

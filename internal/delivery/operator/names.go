@@ -18,7 +18,7 @@ const kindModelService = "ModelService"
 // selectorOf picks an object's Pods. The UID is part of it, so that a new
 // object of the same name never adopts Pods of the one before.
 func selectorOf(m *v1alpha1.ModelService) map[string]string {
-	return map[string]string{v1alpha1.LabelModelService: m.Name, v1alpha1.KeyUID: string(m.UID)}
+	return map[string]string{v1alpha1.LabelModelService: m.Name, v1alpha1.LabelUID: string(m.UID)}
 }
 
 func selectorText(m *v1alpha1.ModelService) string {
@@ -37,9 +37,10 @@ func labelsOf(m *v1alpha1.ModelService) map[string]string {
 // object's life: on a Pod template a change would replace every replica.
 func annotationsOf(m *v1alpha1.ModelService) map[string]string {
 	return map[string]string{
-		v1alpha1.AnnotationTenant: m.Spec.Tenant,
-		v1alpha1.AnnotationID:     m.Spec.RequestID,
-		v1alpha1.KeyUID:           string(m.UID),
+		v1alpha1.AnnotationTenant:    m.Spec.Tenant,
+		v1alpha1.AnnotationID:        m.Spec.RequestID,
+		v1alpha1.AnnotationLedger:    m.Annotations[v1alpha1.AnnotationLedger],
+		v1alpha1.AnnotationObjectUID: string(m.UID),
 	}
 }
 
@@ -61,7 +62,7 @@ func labelValue(s string) string {
 // carries reports whether something on a cluster belongs to the object with
 // uid: by label, by annotation or by owner.
 func carries(o metav1.Object, uid string) bool {
-	if o.GetLabels()[v1alpha1.KeyUID] == uid || o.GetAnnotations()[v1alpha1.KeyUID] == uid {
+	if o.GetLabels()[v1alpha1.LabelUID] == uid || o.GetAnnotations()[v1alpha1.AnnotationObjectUID] == uid {
 		return true
 	}
 	for _, ref := range o.GetOwnerReferences() {

@@ -41,7 +41,7 @@ func conflictOf(m *v1alpha1.ModelService, kind string, child metav1.Object) *Con
 	switch {
 	case owner != nil && owner.UID == m.UID:
 		return nil
-	case owner == nil && child.GetAnnotations()[v1alpha1.KeyUID] == string(m.UID):
+	case owner == nil && child.GetAnnotations()[v1alpha1.AnnotationObjectUID] == string(m.UID):
 		return nil
 	}
 	return &Conflict{Kind: kind, Namespace: m.Namespace, Name: m.Name, Owner: describeOwner(child, owner)}

@@ -11,7 +11,7 @@ import (
 )
 
 // engineContainer is the name of the container that serves the model.
-const engineContainer = "engine"
+const engineContainer = v1alpha1.ContainerName
 
 // Probes. A model may load for long, so the startup probe asks often and for
 // long; then three unanswered readiness probes take the replica off the route.

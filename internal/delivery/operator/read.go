@@ -21,7 +21,7 @@ const indexUID = "modeldock-uid"
 func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 	uids := func(o client.Object) []string {
 		var out []string
-		for _, uid := range []string{o.GetLabels()[v1alpha1.KeyUID], o.GetAnnotations()[v1alpha1.KeyUID]} {
+		for _, uid := range []string{o.GetLabels()[v1alpha1.LabelUID], o.GetAnnotations()[v1alpha1.AnnotationObjectUID]} {
 			if uid != "" && (len(out) == 0 || out[0] != uid) {
 				out = append(out, uid)
 			}
