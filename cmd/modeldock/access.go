@@ -11,7 +11,7 @@ import (
 
 func (c *cli) keyCommand() *cobra.Command {
 	cmd := group("key", "API keys (admin)")
-	cmd.AddCommand(c.keyCreate(), c.keyList(), c.keyRevoke())
+	cmd.AddCommand(c.keyCreate(), c.keyList(), c.keyRevoke(), c.keyBootstrap())
 	return cmd
 }
 

@@ -10,16 +10,20 @@ import (
 
 func (c *cli) controllerCommand() *cobra.Command {
 	o := app.DefaultControllerOptions()
-	var dsnFile string
+	var dsnFile, tokenFile string
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Run the control plane beside others on one MySQL or MariaDB database",
-		Long: "Runs the management API, admission and delivery, or some of them, on the database that\n" +
-			"`modeldock up --store mysql` uses on this machine. Any number may run; each may be\n" +
-			"killed at any moment. The database is named by " + app.DSNVariable + " or --mysql-dsn-file.",
+		Long: "Runs the management API, admission, delivery and operator, or some of them. The models run\n" +
+			"with the `modeldock up --store mysql` of this machine (--machine), or on a cluster\n" +
+			"(--kubernetes). Any number may run; each may be killed at any moment. The database is\n" +
+			"named by " + app.DSNVariable + " or --mysql-dsn-file.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.MySQLDSN, err = mysqlDSN(dsnFile); err == nil {
+			if o.MySQLDSN, err = secret(dsnFile, "--mysql-dsn-file", app.DSNVariable); err == nil {
+				o.Gateways.Token, err = secret(tokenFile, "--gateway-token-file", app.GatewayTokenVariable)
+			}
+			if err == nil {
 				err = o.Validate()
 			}
 			if err != nil {
@@ -30,7 +34,13 @@ func (c *cli) controllerCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Listen, "listen", o.Listen, "address of the one listener")
-	f.StringVar(&o.Machine, "machine", o.Machine, "data directory of the `modeldock up` that runs the models")
+	f.StringVar(&o.Machine, "machine", o.Machine, "data directory of the `modeldock up` that runs the models on this machine")
+	clusterFlags(f, &o.Cluster)
+	f.StringVar(&o.Image, "image", o.Image, "with --kubernetes: image of the simulated engine")
+	f.StringVar(&o.Gateways.Listen, "gateway-listen", "", "address where gateways ask for what they decide by")
+	f.StringVar(&tokenFile, "gateway-token-file", "", "file with the token that gateways and controllers share (default: "+app.GatewayTokenVariable+")")
+	f.StringVar(&o.Gateways.URL, "gateway", "", "URL of a gateway, to which calls of signed-in console users are forwarded")
+	f.StringSliceVar(&o.Gateways.Ops, "gateway-ops", nil, "URLs of gateways' --ops-listen, to be asked what they see")
 	f.StringVar(&dsnFile, "mysql-dsn-file", "", "file with user:password@tcp(host:port)/database")
 	f.StringSliceVar(&o.Parts, "parts", o.Parts, "what to run, of "+strings.Join(app.ControllerParts(), ", "))
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")

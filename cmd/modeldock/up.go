@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +24,7 @@ func (c *cli) upCommand() *cobra.Command {
 				return failed(err)
 			}
 			o.Executable, o.Version = exe, version
-			if o.MySQLDSN, err = mysqlDSN(dsnFile); err != nil {
+			if o.MySQLDSN, err = secret(dsnFile, "--mysql-dsn-file", app.DSNVariable); err != nil {
 				return &exitError{exitUsage, err}
 			}
 			if err := o.Validate(); err != nil {
@@ -49,19 +46,6 @@ func (c *cli) upCommand() *cobra.Command {
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at release and shutdown")
 	return cmd
-}
-
-// mysqlDSN reads a secret that is never a flag: from the file, else from the
-// environment.
-func mysqlDSN(file string) (string, error) {
-	if file == "" {
-		return os.Getenv(app.DSNVariable), nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("read --mysql-dsn-file: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
 }
 
 // remember saves a context for the started platform, so that the next

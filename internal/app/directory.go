@@ -82,6 +82,10 @@ func (d *directory) refresh(ctx context.Context) error {
 	defer d.refreshing.Unlock()
 	now := d.clock()
 	s := &traffic.Snapshot{At: now, Keys: map[string]traffic.Key{}, Grants: map[traffic.GrantKey]struct{}{}, Owned: map[string]map[string]struct{}{}}
+	var err error
+	if s.Ledger, _, err = d.ledger.Identity(ctx); err != nil {
+		return fmt.Errorf("read the ledger's identity: %w", err)
+	}
 	if err := d.readAccess(ctx, s, now); err != nil {
 		return err
 	}

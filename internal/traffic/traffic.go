@@ -44,6 +44,7 @@ type GrantKey struct {
 type Snapshot struct {
 	Version uint64
 	At      time.Time
+	Ledger  string         // the incarnation of the ledger that it was taken of
 	Keys    map[string]Key // by key id; revoked keys are absent
 	Models  []Model
 	Grants  map[GrantKey]struct{}

@@ -92,6 +92,15 @@ func (c *Client) OnChange(changed func()) { c.changed = changed }
 // Snapshot returns the last one, nil if none ever came.
 func (c *Client) Snapshot() *traffic.Snapshot { return c.current.Load() }
 
+// Ledger is the incarnation of the ledger that the last snapshot is of; empty
+// if none ever came.
+func (c *Client) Ledger() string {
+	if s := c.current.Load(); s != nil {
+		return s.Ledger
+	}
+	return ""
+}
+
 // Lost says why the control plane does not answer; empty while it does.
 func (c *Client) Lost() string {
 	if why := c.lost.Load(); why != nil {

@@ -19,6 +19,7 @@ const documentFormat = 1
 // of it: one that says the same is the same.
 type document struct {
 	Format int
+	Ledger string
 	Keys   []traffic.Key
 	Models []traffic.Model
 	Grants []traffic.GrantKey
@@ -27,7 +28,7 @@ type document struct {
 
 // encode returns a snapshot's document and the tag that names its content.
 func encode(s *traffic.Snapshot) (body []byte, tag string, err error) {
-	d := document{Format: documentFormat, Models: slices.Clone(s.Models), Owned: make(map[string][]string, len(s.Owned))}
+	d := document{Format: documentFormat, Ledger: s.Ledger, Models: slices.Clone(s.Models), Owned: make(map[string][]string, len(s.Owned))}
 	for _, id := range slices.Sorted(maps.Keys(s.Keys)) {
 		d.Keys = append(d.Keys, s.Keys[id])
 	}
@@ -57,7 +58,8 @@ func decode(body []byte) (*traffic.Snapshot, error) {
 		return nil, fmt.Errorf("read a snapshot: its format is %d, and this gateway knows %d: bring gateways and controllers to one version", d.Format, documentFormat)
 	}
 	s := &traffic.Snapshot{
-		Keys: make(map[string]traffic.Key, len(d.Keys)), Models: d.Models,
+		Ledger: d.Ledger,
+		Keys:   make(map[string]traffic.Key, len(d.Keys)), Models: d.Models,
 		Grants: make(map[traffic.GrantKey]struct{}, len(d.Grants)), Owned: make(map[string]map[string]struct{}, len(d.Owned)),
 	}
 	for _, k := range d.Keys {

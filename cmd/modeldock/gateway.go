@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"modeldock.io/internal/app"
+)
+
+func (c *cli) gatewayCommand() *cobra.Command {
+	o := app.DefaultGatewayOptions()
+	var tokenFile string
+	cmd := &cobra.Command{
+		Use:   "gateway",
+		Short: "Serve /v1 alone, beside controllers",
+		Long: "Serves inference by what controllers tell it: keys, grants and models. Without them it\n" +
+			"goes on with what it was told last, also after a restart. The token that it shares with\n" +
+			"controllers is in " + app.GatewayTokenVariable + " or --gateway-token-file.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Token, err = secret(tokenFile, "--gateway-token-file", app.GatewayTokenVariable); err == nil {
+				err = o.Validate()
+			}
+			if err != nil {
+				return &exitError{exitUsage, err}
+			}
+			return failed(app.Gateway(cmd.Context(), o, c.err, func(string) {}))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Listen, "listen", o.Listen, "address of /v1")
+	f.StringVar(&o.OpsListen, "ops-listen", o.OpsListen, "address of /healthz, /readyz, /metrics and of what controllers ask")
+	f.StringSliceVar(&o.Control, "control", nil, "URLs of controllers' --gateway-listen, tried in turn")
+	f.StringVar(&tokenFile, "gateway-token-file", "", "file with the token that gateways and controllers share")
+	f.StringVar(&o.StateDir, "state-dir", o.StateDir, "where the last snapshot is kept")
+	f.StringVar(&o.Endpoints.Machine, "machine", "", "data directory of the `modeldock up` that runs the models")
+	clusterFlags(f, &o.Endpoints.Cluster)
+	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow listeners beyond loopback although there is no TLS")
+	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at shutdown")
+	return cmd
+}
+
+func clusterFlags(f *pflag.FlagSet, cluster *app.Cluster) {
+	f.BoolVar(&cluster.Enabled, "kubernetes", cluster.Enabled, "the models run on a Kubernetes cluster")
+	f.StringVar(&cluster.Kubeconfig, "kubeconfig", cluster.Kubeconfig, "with --kubernetes: how to reach it (default: as kubectl does, or the Pod's own account)")
+	f.StringVar(&cluster.Namespace, "namespace", app.DefaultNamespace, "with --kubernetes: namespace of the ModelServices")
+}
+
+// secret reads what is never a flag: from the file, else from the environment.
+func secret(file, flag, variable string) (string, error) {
+	if file == "" {
+		return os.Getenv(variable), nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", flag, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}

@@ -1,0 +1,50 @@
+package app
+
+import (
+	"context"
+
+	"modeldock.io/internal/api"
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery/remote"
+)
+
+// world is where a controller's objects and models are.
+type world interface {
+	target() remote.Served
+	stamps() stampKeeper
+	fleet() api.Fleet
+	// views are the gateways that belong to it by itself.
+	views() []viewSource
+	// follow tells changed of what happens to the objects until ctx ends; an
+	// error ends the controller.
+	follow(ctx context.Context, changed func(budget.Ref)) error
+	// where names it for people.
+	where() string
+	close() error
+}
+
+// machineWorld is the machine of a `modeldock up`, whose process has the target.
+type machineWorld struct {
+	dir    string
+	client *remote.Client
+}
+
+func newMachineWorld(dir string) (*machineWorld, error) {
+	client, err := remote.NewClient(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &machineWorld{dir, client}, nil
+}
+
+func (w *machineWorld) target() remote.Served { return w.client }
+func (w *machineWorld) stamps() stampKeeper   { return machineStamps{w.client} }
+func (w *machineWorld) fleet() api.Fleet      { return machineFleet{w.client} }
+func (w *machineWorld) views() []viewSource   { return []viewSource{machineSource(w.client)} }
+func (w *machineWorld) where() string         { return "machine " + w.dir }
+func (w *machineWorld) close() error          { return w.client.Close() }
+
+func (w *machineWorld) follow(ctx context.Context, changed func(budget.Ref)) error {
+	w.client.Watch(ctx, changed)
+	return nil
+}
