@@ -180,7 +180,7 @@ func TestBuildProperties(t *testing.T) {
 		if at := differs(was.Deployment["spec"].(map[string]any)["template"], now.Deployment["spec"].(map[string]any)["template"], "template"); at != "" {
 			rt.Fatalf("%s changed", at)
 		}
-		if at := differs(map[string]any(now.Deployment), map[string]any(declared(rt, m, options()).Deployment), ""); at != "" {
+		if at := differs(now.Deployment, declared(rt, m, options()).Deployment, ""); at != "" {
 			rt.Fatalf("declared again, %s is another", at)
 		}
 	})
