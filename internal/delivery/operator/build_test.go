@@ -126,6 +126,28 @@ func TestDevicePluginModeAsksForCards(t *testing.T) {
 	}
 }
 
+// Server-side apply refuses a variable that is there twice, and what ModelDock
+// sets is not the tenant's to choose.
+func TestNoVariableIsThereTwice(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"simulated", "llamacpp", "ollama", "vllm", "sglang"} {
+		m := newService()
+		m.Spec.Engine.Kind, m.Spec.Model.Source = kind, "hf://org/m"
+		_, c := podOfService(t, m, options())
+		for _, e := range c.Env {
+			m.Spec.Engine.Env = append(m.Spec.Engine.Env, v1alpha1.EnvVar{Name: e.Name, Value: "tenant"})
+		}
+		_, again := podOfService(t, m, options())
+		seen := map[string]bool{}
+		for _, e := range again.Env {
+			if seen[e.Name] {
+				t.Errorf("%s: %s is there twice", kind, e.Name)
+			}
+			seen[e.Name] = true
+		}
+	}
+}
+
 func TestWithoutCardsNoneIsVisible(t *testing.T) {
 	t.Parallel()
 	_, c := podOfService(t, newService(), options())
@@ -180,7 +202,7 @@ func TestBuildProperties(t *testing.T) {
 		if at := differs(was.Deployment["spec"].(map[string]any)["template"], now.Deployment["spec"].(map[string]any)["template"], "template"); at != "" {
 			rt.Fatalf("%s changed", at)
 		}
-		if at := differs(map[string]any(now.Deployment), map[string]any(declared(rt, m, options()).Deployment), ""); at != "" {
+		if at := differs(now.Deployment, declared(rt, m, options()).Deployment, ""); at != "" {
 			rt.Fatalf("declared again, %s is another", at)
 		}
 	})

@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,6 +62,7 @@ func TestEditedChildrenReturnToWhatIsDeclared(t *testing.T) {
 		"image":          func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "somebody/else:1" },
 		"template-label": func(d *appsv1.Deployment) { d.Spec.Template.Labels[v1alpha1.LabelTenant] = "team-b" },
 		"managed-by":     func(d *appsv1.Deployment) { delete(d.Labels, v1alpha1.LabelManagedBy) },
+		"watched-label":  func(d *appsv1.Deployment) { delete(d.Labels, v1alpha1.LabelModelService) },
 		"owner":          func(d *appsv1.Deployment) { d.OwnerReferences = nil },
 		"replicas":       func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) },
 		"paused":         func(d *appsv1.Deployment) { d.Spec.Paused = true },
@@ -126,8 +126,7 @@ func TestWhatIsNoLongerDeclaredGoes(t *testing.T) {
 	})
 }
 
-// A Deployment of the same name that was made anew by somebody else in between
-// is not the one that was to be changed.
+// Children and Pods tell by label and by annotation whose they are.
 func TestUIDOfTheObjectIsOnEveryChild(t *testing.T) {
 	t.Parallel()
 	w := setup(t, nil)
@@ -135,7 +134,7 @@ func TestUIDOfTheObjectIsOnEveryChild(t *testing.T) {
 	pods := w.living("demo", 1)
 	for what, o := range map[string]client.Object{"Deployment": w.deployment("demo"), "Pod": &pods[0]} {
 		if o.GetLabels()[v1alpha1.LabelUID] != string(m.UID) || o.GetAnnotations()[v1alpha1.AnnotationObjectUID] != string(m.UID) {
-			t.Errorf("%s carries %v and %v, want UID %s", what, o.GetLabels(), o.GetAnnotations(), types.UID(m.UID))
+			t.Errorf("%s carries %v and %v, want UID %s", what, o.GetLabels(), o.GetAnnotations(), m.UID)
 		}
 	}
 }

@@ -142,7 +142,9 @@ func weightsOf(m modelspec.Model) (claim, file string, err error) {
 // chosen card comes from the Pod.
 func containerEnv(list []string) []*corev1ac.EnvVarApplyConfiguration {
 	var out []*corev1ac.EnvVarApplyConfiguration
-	set := map[string]bool{nvidiaVariable: true, "CUDA_VISIBLE_DEVICES": true, cardVariable: true}
+	set := map[string]bool{
+		nvidiaVariable: true, "CUDA_VISIBLE_DEVICES": true, cardVariable: true, ollamaModel: true, ollamaFile: true,
+	}
 	add := func(name, value string) {
 		if !set[name] {
 			set[name] = true
@@ -172,25 +174,35 @@ func (p *program) confine(kind modelspec.Engine) {
 }
 
 // ollamaScript starts the server, brings the model into it and says so in a
-// file. Names come by environment, so that none is read as shell.
+// file. Names come by environment, so that none is read as shell; loading runs
+// beside the script, so that a stop need not wait for it.
 const ollamaScript = `"$@" & server=$!
 trap 'kill -TERM $server' TERM INT
-until ollama list >/dev/null 2>&1; do kill -0 $server || exit 1; sleep 1; done
-if [ -n "$MODELDOCK_OLLAMA_FILE" ]; then
-  printf 'FROM %s\n' "$MODELDOCK_OLLAMA_FILE" >/tmp/Modelfile && ollama create "$MODELDOCK_OLLAMA_MODEL" -f /tmp/Modelfile || exit 1
-else
-  ollama show "$MODELDOCK_OLLAMA_MODEL" >/dev/null 2>&1 || ollama pull "$MODELDOCK_OLLAMA_MODEL" || exit 1
-fi
+load() {
+  until ollama list >/dev/null 2>&1; do kill -0 $server || return 1; sleep 1; done
+  if [ -n "$MODELDOCK_OLLAMA_FILE" ]; then
+    printf 'FROM %s\n' "$MODELDOCK_OLLAMA_FILE" >/tmp/Modelfile && ollama create "$MODELDOCK_OLLAMA_MODEL" -f /tmp/Modelfile
+  else
+    ollama show "$MODELDOCK_OLLAMA_MODEL" >/dev/null 2>&1 || ollama pull "$MODELDOCK_OLLAMA_MODEL"
+  fi
+}
+load & wait $! || exit 1
 touch /tmp/modeldock-loaded
 wait $server; code=$?
 while kill -0 $server 2>/dev/null; do wait $server; code=$?; done
 exit $code`
+
+// Variables of ollamaScript.
+const (
+	ollamaModel = "MODELDOCK_OLLAMA_MODEL"
+	ollamaFile  = "MODELDOCK_OLLAMA_FILE"
+)
 
 // wrapOllama adds the step that Ollama needs after its server answers.
 func (p *program) wrapOllama(load engine.OllamaLoad) {
 	p.command = []string{"/bin/sh", "-c", ollamaScript, "start-ollama", "ollama"}
 	p.loaded = []string{"test", "-f", "/tmp/modeldock-loaded"}
 	p.env = append(p.env,
-		corev1ac.EnvVar().WithName("MODELDOCK_OLLAMA_MODEL").WithValue(load.Name),
-		corev1ac.EnvVar().WithName("MODELDOCK_OLLAMA_FILE").WithValue(load.File))
+		corev1ac.EnvVar().WithName(ollamaModel).WithValue(load.Name),
+		corev1ac.EnvVar().WithName(ollamaFile).WithValue(load.File))
 }

@@ -35,16 +35,23 @@ func ManagerOptions(namespaces ...string) (ctrl.Options, error) {
 	if err != nil {
 		return ctrl.Options{}, err
 	}
-	return ctrl.Options{
-		Scheme: s, Cache: CacheOptions(namespaces...), Metrics: metricsserver.Options{BindAddress: "0"},
-	}, nil
+	c, err := CacheOptions(namespaces...)
+	if err != nil {
+		return ctrl.Options{}, err
+	}
+	return ctrl.Options{Scheme: s, Cache: c, Metrics: metricsserver.Options{BindAddress: "0"}}, nil
 }
 
 // CacheOptions keep memory small on a large cluster: of Deployments, Services,
 // ReplicaSets and Pods only those of ModelServices are watched, and of a Pod
 // only what a status is judged by is kept. Without namespaces all are watched.
-func CacheOptions(namespaces ...string) cache.Options {
-	managed := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+func CacheOptions(namespaces ...string) (cache.Options, error) {
+	// By the label that the Pods' selector has as well: a Pod that loses it is
+	// replaced, and so none that runs drops out of sight.
+	managed, err := labels.Parse(v1alpha1.LabelModelService)
+	if err != nil {
+		return cache.Options{}, fmt.Errorf("select the children: %w", err)
+	}
 	o := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
@@ -60,7 +67,7 @@ func CacheOptions(namespaces ...string) cache.Options {
 		}
 		o.DefaultNamespaces[ns] = cache.Config{}
 	}
-	return o
+	return o, nil
 }
 
 // slimPod drops what no status speaks of, which is most of a Pod.

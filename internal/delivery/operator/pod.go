@@ -79,7 +79,7 @@ func containerOf(m *v1alpha1.ModelService, p program, o Options) *corev1ac.Conta
 }
 
 func startupOf(p program) *corev1ac.ProbeApplyConfiguration {
-	start := probe(startupPeriod, int32(p.loadTime/startupPeriod))
+	start := probe(startupPeriod, int32(p.loadTime.Seconds()/startupPeriod.Seconds()))
 	if len(p.loaded) > 0 {
 		return start.WithExec(corev1ac.ExecAction().WithCommand(p.loaded...))
 	}

@@ -28,7 +28,7 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 		}
 		return out
 	}
-	for _, kind := range []client.Object{&corev1.Pod{}, metadata(kindReplicaSet, "", "", "")} {
+	for _, kind := range []client.Object{&corev1.Pod{}, metadata(kindReplicaSet, "", "")} {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, kind, indexUID, uids); err != nil {
 			return fmt.Errorf("index children by UID: %w", err)
 		}
@@ -37,8 +37,8 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // metadata is an object of which only the metadata counts.
-func metadata(kind, namespace, name string, uid types.UID) *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid}}
+func metadata(kind, namespace, name string) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	switch kind {
 	case kindDeployment, kindReplicaSet:
 		o.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind(kind))

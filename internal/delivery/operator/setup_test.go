@@ -69,7 +69,7 @@ func settled(t tester, m *v1alpha1.ModelService, o Options) Observed {
 		OwnerReferences: controlledBy(kindDeployment, world.Deployment.UID),
 	}}}
 	for i := range Running(m) {
-		world.Pods = append(world.Pods, readyPod(m, string(rune('a'+i)), "set-1"))
+		world.Pods = append(world.Pods, readyPod(m, string('a'+i), "set-1"))
 	}
 	return world
 }

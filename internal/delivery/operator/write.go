@@ -44,7 +44,7 @@ func (r *reconciler) write(ctx context.Context, m *v1alpha1.ModelService, a Acti
 	case Scale:
 		// The UID makes it a condition: of another object this is refused.
 		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"replicas":%d}}`, a.UID, a.Replicas)
-		return r.client.Patch(ctx, metadata(a.Kind, m.Namespace, a.Name, ""), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager))
+		return r.client.Patch(ctx, metadata(a.Kind, m.Namespace, a.Name), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager))
 	case Delete:
 		return r.remove(ctx, m, a)
 	}
@@ -58,7 +58,7 @@ func wire(declare map[string]any) *unstructured.Unstructured {
 // apply declares a child's fields again, under the condition that it is still
 // the same child.
 func (r *reconciler) apply(ctx context.Context, m *v1alpha1.ModelService, a Action) error {
-	live := metadata(a.Kind, m.Namespace, a.Name, "")
+	live := metadata(a.Kind, m.Namespace, a.Name)
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (r *reconciler) remove(ctx context.Context, m *v1alpha1.ModelService, a Act
 	if a.Kind == kindDeployment || a.Kind == kindReplicaSet {
 		propagation = metav1.DeletePropagationForeground
 	}
-	err := r.client.Delete(ctx, metadata(a.Kind, m.Namespace, a.Name, ""),
+	err := r.client.Delete(ctx, metadata(a.Kind, m.Namespace, a.Name),
 		client.Preconditions{UID: &a.UID}, client.PropagationPolicy(propagation))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // gone, or another one by now
