@@ -40,7 +40,7 @@ func operate(ctx context.Context, c Cluster, image string, log *slog.Logger) err
 	if err != nil {
 		return fmt.Errorf("build the operator: %w", err)
 	}
-	o := operator.Options{}
+	o := operator.Options{LedgerLetsGo: true}
 	if image != "" {
 		o.Images = map[modelspec.Engine]operator.Image{modelspec.EngineSimulated: {Reference: image, Entrypoint: true}}
 	}

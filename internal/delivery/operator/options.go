@@ -43,6 +43,11 @@ type Options struct {
 	// progress is reported. Default 10 min.
 	PullTime time.Duration
 
+	// LedgerLetsGo leaves the finalizer to delivery, which takes it away once the
+	// ledger knows of the deletion. Without it, the operator does when nothing
+	// that carried the object's UID is left.
+	LedgerLetsGo bool
+
 	// SpareCard tells whether one more replica fits beside those that run. nil
 	// means that nobody knows, and a rollout then ends a replica before it
 	// starts the next, which works on a full cluster, too.

@@ -80,6 +80,9 @@ func (r *reconciler) decide(o Observed) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
+	if r.opts.LedgerLetsGo && last(steps.Actions) == RemoveFinalizer {
+		steps = Steps{Waiting: "nothing that carried its UID is left; the ledger lets it go"}
+	}
 	view.Steps = steps
 	return view, nil
 }
