@@ -43,8 +43,7 @@ type Followed[T client.Object] struct {
 
 	mu     sync.Mutex
 	synced bool
-	broken error     // of the latest attempt to list or watch
-	since  time.Time // of broken
+	ear    ear
 }
 
 const byIndex = "by"
@@ -73,11 +72,14 @@ func (f *Followed[T]) Run(ctx context.Context, example T) {
 func (f *Followed[T]) Current() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	since, why := f.ear.deaf(time.Now())
 	switch {
-	case f.broken != nil:
-		return fmt.Errorf("nothing is heard of %T since %s: %w", *new(T), f.since.UTC().Format(time.RFC3339), f.broken)
+	case !f.synced && why != nil:
+		return fmt.Errorf("the list of %T cannot be read: %w", *new(T), why)
 	case !f.synced:
 		return fmt.Errorf("the list of %T has not been read yet", *new(T))
+	case why != nil:
+		return fmt.Errorf("nothing is heard of %T since %s: %w", *new(T), since.UTC().Format(time.RFC3339), why)
 	}
 	return nil
 }
@@ -129,25 +131,54 @@ func (f *Followed[T]) listWatch() *cache.ListWatch {
 			list := f.source.NewList()
 			err := f.source.Client.List(ctx, list, options(raw)...)
 			if err != nil {
-				f.note(err)
+				f.hear(func(now time.Time) { f.ear.fail(now, err) })
 			}
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
 			w, err := f.source.Client.Watch(ctx, f.source.NewList(), options(raw)...)
-			f.note(err)
-			return w, err
+			if err != nil {
+				f.hear(func(now time.Time) { f.ear.fail(now, err) })
+				return nil, err
+			}
+			f.hear(f.ear.open)
+			return f.relay(w), nil
 		},
 	}
 }
 
-func (f *Followed[T]) note(err error) {
+func (f *Followed[T]) hear(what func(now time.Time)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err != nil && f.broken == nil {
-		f.since = time.Now()
-	}
-	f.broken = err
+	what(time.Now())
+}
+
+// relay passes a watch's events on, and notes that there are some, and its end.
+func (f *Followed[T]) relay(w watch.Interface) watch.Interface {
+	events := make(chan watch.Event)
+	out := watch.NewProxyWatcher(events)
+	go func() {
+		defer close(events)
+		defer w.Stop()
+		defer f.hear(func(now time.Time) { f.ear.fail(now, errWatchEnded) })
+		for {
+			select {
+			case <-out.StopChan():
+				return
+			case event, more := <-w.ResultChan():
+				if !more {
+					return
+				}
+				f.hear(f.ear.event)
+				select {
+				case <-out.StopChan():
+					return
+				case events <- event:
+				}
+			}
+		}
+	}()
+	return out
 }
 
 // recorder is the store as the reflector fills it.

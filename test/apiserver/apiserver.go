@@ -57,6 +57,8 @@ func Start(dir string) (*Server, error) {
 	}}
 	s.env.ControlPlane.Etcd = &envtest.Etcd{Path: etcd, DataDir: filepath.Join(dir, "etcd")}
 	s.env.ControlPlane.APIServer = &envtest.APIServer{Path: api, CertDir: filepath.Join(dir, "certificates")}
+	// How long it waits for watches when it is stopped.
+	s.env.ControlPlane.APIServer.Configure().Set("request-timeout", "5s")
 	for _, d := range []string{s.env.ControlPlane.Etcd.DataDir, s.env.ControlPlane.APIServer.CertDir} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("make the API server's folders: %w", err)

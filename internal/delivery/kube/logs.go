@@ -24,20 +24,34 @@ func (t *Target) Logs(ctx context.Context, ref budget.Ref, replica string, tail 
 	if err != nil {
 		return nil, err
 	}
+	if !ever(engineStatus(pod)) {
+		return nothingYet(pod), nil
+	}
 	opts := &corev1.PodLogOptions{Container: engineContainer(pod).Name, Follow: follow}
 	if tail > 0 {
 		lines := int64(tail)
 		opts.TailLines = &lines
 	}
 	out, err := t.logs.Pods(pod.Namespace).GetLogs(pod.Name, opts).Stream(ctx)
-	if apierrors.IsBadRequest(err) { // there is no container to read from yet
-		state, reason, text := phase(pod, engineStatus(pod))
-		return io.NopCloser(strings.NewReader(fmt.Sprintf("no output yet: Pod %s is %s (%s) %s\n", pod.Name, state, reason, text))), nil
+	if apierrors.IsBadRequest(err) { // there is no container to read from
+		return nothingYet(pod), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the log of Pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return out, nil
+}
+
+// ever reports whether a container has run, now or before.
+func ever(c *corev1.ContainerStatus) bool {
+	return c != nil && (c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil)
+}
+
+// nothingYet says why there is no output.
+func nothingYet(pod *corev1.Pod) io.ReadCloser {
+	state, reason, text := phase(pod, engineStatus(pod))
+	note := fmt.Sprintf("no output yet: Pod %s is %s (%s) %s", pod.Name, state, reason, text)
+	return io.NopCloser(strings.NewReader(strings.TrimSpace(note) + "\n"))
 }
 
 // logged finds the Pod whose output is asked for.

@@ -57,7 +57,7 @@ func spec(d delivery.Desired) v1alpha1.ModelServiceSpec {
 		GPU:      v1alpha1.GPU{MemoryMiB: m.GPUMemory, Count: int32(m.GPUs)}, //nolint:gosec // modelspec bounds it
 		Replicas: int32(d.Funded),                                            //nolint:gosec // bounded by modelspec's replicas
 		Scaling:  scaling(m.Replicas),
-		Traffic:  v1alpha1.Traffic{Weight: int32(m.Traffic.Weight)},                                //nolint:gosec // modelspec bounds it
+		Traffic:  v1alpha1.Traffic{Weight: int32(m.Traffic.Weight)},                               //nolint:gosec // modelspec bounds it
 		Cache:    v1alpha1.Cache{Enabled: m.Cache.Enabled, TTLSeconds: int32(m.Cache.TTLSeconds)}, //nolint:gosec // the API server bounds it
 		ColdStart: v1alpha1.ColdStart{
 			TimeoutSeconds: int32(m.ColdStart.TimeoutSeconds), MaxWaiting: int32(m.ColdStart.MaxWaiting), //nolint:gosec // modelspec bounds both

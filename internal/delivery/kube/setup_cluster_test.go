@@ -13,11 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/budget"
@@ -35,6 +37,7 @@ var server *apiserver.Server
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) (code int) {
+	log.SetLogger(logr.Discard())
 	dir, err := os.MkdirTemp("", "modeldock-apiserver-")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()
@@ -59,6 +62,7 @@ type bench struct {
 	api       client.WithWatch
 	namespace string
 	ledger    string
+	cfg       kube.Config
 	target    *kube.Target
 	changes   atomic.Int64
 }
@@ -77,7 +81,7 @@ func setup(t *testing.T, s *apiserver.Server, cfg *rest.Config, more ...func(*ku
 	for _, change := range more {
 		change(&c)
 	}
-	b.ledger = c.Ledger
+	b.ledger, b.cfg = c.Ledger, c
 	var err error
 	b.target, err = kube.New(c)
 	b.must(err)
@@ -89,6 +93,17 @@ func setup(t *testing.T, s *apiserver.Server, cfg *rest.Config, more ...func(*ku
 	return b
 }
 
+// setupIn is another process that delivers to the same place, and asks the API
+// server directly.
+func setupIn(b *bench) *kube.Target {
+	b.Helper()
+	c := b.cfg
+	c.REST = server.REST
+	other, err := kube.New(c)
+	b.must(err)
+	return other
+}
+
 func (b *bench) must(err error) {
 	b.Helper()
 	if err != nil {
@@ -98,6 +113,8 @@ func (b *bench) must(err error) {
 
 // eventually waits until f has nothing to say.
 func (b *bench) eventually(what string, f func() error) {
+	began := time.Now()
+	defer func() { b.Logf("%s: after %s", what, time.Since(began)) }()
 	b.Helper()
 	end := time.Now().Add(patience)
 	for {
