@@ -56,15 +56,15 @@ type Options struct {
 type Cluster struct {
 	Dir string
 
-	options   Options
-	temporary bool // Dir is ours to remove
-	programs  map[string]string
+	options      Options
+	temporary    bool // Dir is ours to remove
+	programs     map[string]string
 	distribution distribution
-	registry  registry
-	certs     certificates
-	at        endpoints
-	host      *launcher // of everything but the nodes' own processes
-	nodes     []*Node
+	registry     registry
+	certs        certificates
+	at           endpoints
+	host         *launcher // of everything but the nodes' own processes
+	nodes        []*Node
 
 	mu         sync.Mutex // guards what follows
 	record     *record

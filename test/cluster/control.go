@@ -19,7 +19,7 @@ const (
 
 // endpoints are the addresses of the control plane.
 type endpoints struct {
-	apiHost                                                  string // loopback, or the bridge where there are real nodes
+	apiHost                                                 string // loopback, or the bridge where there are real nodes
 	api, etcd, etcdPeer, controllerManager, scheduler, kwok int
 }
 
@@ -121,7 +121,7 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 	}
 	config := filepath.Join(dir, "scheduler.yaml")
 	if err := writeFiles(map[string]string{
-		config:                             schedulerConfig(c.userFile(schedulerUser), o.ClientQPS),
+		config:                              schedulerConfig(c.userFile(schedulerUser), o.ClientQPS),
 		filepath.Join(dir, auditPolicyFile): auditPolicy,
 	}); err != nil {
 		return err

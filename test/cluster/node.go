@@ -100,7 +100,7 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 		if err := n.configure(); err != nil {
 			return err
 		}
-		if err := n.PowerOn(ctx); err != nil {
+		if err := n.startRuntime(ctx); err != nil {
 			return err
 		}
 		if err := n.load(ctx, pause); err != nil {
@@ -139,8 +139,8 @@ func (n *Node) configure() error {
 	}
 	first, last := podRange(block(c.record.Block), n.index)
 	if err := writeFiles(map[string]string{
-		n.at("kubelet.yaml"):             kubeletConfig(n, serving, c.certs.ca.File),
-		n.at("containerd.toml"):          containerdConfig(n, c.distribution),
+		n.at("kubelet.yaml"):              kubeletConfig(n, serving, c.certs.ca.File),
+		n.at("containerd.toml"):           containerdConfig(n, c.distribution),
 		n.at("cni", "10-bridge.conflist"): cniConfig(c.record.Bridge, block(c.record.Block), first, last, n.at("leases")),
 	}); err != nil {
 		return err
@@ -166,10 +166,18 @@ func (n *Node) private() []string {
 
 func (n *Node) cgroup() string { return n.cluster.record.Cgroups[n.index] }
 
-// PowerOn starts the node's first process and its container runtime. After
-// PowerOff, start the kubelet next: the node comes back as after a reset, with
-// its images, and with Pods that start anew.
+// PowerOn brings the node back after PowerOff, as after a reset: with its
+// images, and with Pods that start anew. It returns when the kubelet serves,
+// which is before the node is Ready.
 func (n *Node) PowerOn(ctx context.Context) error {
+	if err := n.startRuntime(ctx); err != nil {
+		return err
+	}
+	return n.Kubelet().Start(ctx)
+}
+
+// startRuntime starts the node's first process and its container runtime.
+func (n *Node) startRuntime(ctx context.Context) error {
 	if n.first != nil {
 		return fmt.Errorf("switch on %s: it is on", n.Name)
 	}
