@@ -62,7 +62,7 @@ func makeCgroup(name string) error {
 	}
 	for _, dir := range dirs {
 		group := filepath.Join(dir, name)
-		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // as all control groups are
+		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("make the control group %s: %w", group, err)
 		}
 		if err := inheritCPUs(dir, group); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"sync"
@@ -150,21 +151,22 @@ func (c *Component) end(sig syscall.Signal) error {
 }
 
 // LogTail is the end of its log.
-func (c *Component) LogTail() string { return tail(c.LogFile, tailBytes) }
+func (c *Component) LogTail() string { return tail(c.LogFile) }
 
-func tail(path string, size int64) string {
+func tail(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return err.Error()
 	}
 	defer func() { _ = f.Close() }() // it is only read
-	if info, err := f.Stat(); err == nil && info.Size() > size {
-		size = min(size, info.Size())
-		content := make([]byte, size)
-		n, _ := f.ReadAt(content, info.Size()-size)
-		return string(content[:n])
+	info, err := f.Stat()
+	if err != nil {
+		return err.Error()
 	}
-	content := make([]byte, size)
-	n, _ := f.Read(content)
+	content := make([]byte, tailBytes)
+	n, err := f.ReadAt(content, max(0, info.Size()-tailBytes))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err.Error()
+	}
 	return string(content[:n])
 }

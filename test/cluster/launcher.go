@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,12 +16,16 @@ import (
 // the process; and namespaces are entered by threads.
 type launcher struct {
 	jobs      chan func()
+	closed    chan struct{}
 	dieWithUs bool // children get a parent-death signal
 }
 
+// errOff says that nothing can be started where the launcher would start it.
+var errOff = errors.New("its node or its cluster is off")
+
 // newLauncher runs enter on the new thread before anything is started from it.
 func newLauncher(dieWithUs bool, enter func() error) (*launcher, error) {
-	l := &launcher{jobs: make(chan func()), dieWithUs: dieWithUs}
+	l := &launcher{jobs: make(chan func()), closed: make(chan struct{}), dieWithUs: dieWithUs}
 	entered := make(chan error, 1)
 	onOwnThread(func() {
 		err := enter()
@@ -28,8 +33,13 @@ func newLauncher(dieWithUs bool, enter func() error) (*launcher, error) {
 		if err != nil {
 			return
 		}
-		for job := range l.jobs {
-			job()
+		for {
+			select {
+			case job := <-l.jobs:
+				job()
+			case <-l.closed:
+				return
+			}
 		}
 	})
 	return l, <-entered
@@ -64,12 +74,16 @@ func (l *launcher) start(cmd *exec.Cmd) error {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
 	ended := make(chan error, 1)
-	l.jobs <- func() { ended <- cmd.Start() }
-	return <-ended
+	select {
+	case l.jobs <- func() { ended <- cmd.Start() }:
+		return <-ended
+	case <-l.closed:
+		return errOff
+	}
 }
 
 // close ends the thread; children that still run are then killed.
-func (l *launcher) close() { close(l.jobs) }
+func (l *launcher) close() { close(l.closed) }
 
 // enterNode moves the calling thread's mounts, and the PID namespace of its
 // children, to those of a node's first process. Such children need no

@@ -47,7 +47,7 @@ func prepareMachine(rec *record, others []*record, write func(*record) error) er
 		return err
 	}
 	for _, dir := range sharedPaths() {
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as distributions make them
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make the folder that nodes mount over: %w", err)
 		}
 	}

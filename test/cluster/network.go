@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -52,18 +53,24 @@ func freeBlock(others []*record) (int, error) {
 		return 0, err
 	}
 	for _, rec := range others {
-		used = append(used, block(rec.Block))
-	}
-next:
-	for n := range blocks {
-		for _, prefix := range used {
-			if block(n).Overlaps(prefix) {
-				continue next
-			}
+		if rec.Block >= 0 {
+			used = append(used, block(rec.Block))
 		}
+	}
+	if n := firstFree(used); n >= 0 {
 		return n, nil
 	}
 	return 0, fmt.Errorf("all %d address blocks of 10.201.0.0/16 are in use by this machine's addresses, routes and clusters", blocks)
+}
+
+// firstFree is -1 when no block is free.
+func firstFree(used []netip.Prefix) int {
+	for n := range blocks {
+		if !slices.ContainsFunc(used, block(n).Overlaps) {
+			return n
+		}
+	}
+	return -1
 }
 
 func usedPrefixes() ([]netip.Prefix, error) {

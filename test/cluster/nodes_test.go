@@ -45,6 +45,9 @@ func TestTwoNodes(t *testing.T) {
 
 	node := c.Nodes()[1]
 	node.PowerOff()
+	if err := node.Kubelet().Start(ctx); !errors.Is(err, errOff) {
+		t.Errorf("start a kubelet on a node without power: %v", err)
+	}
 	if pids := podProcesses(t, c.record.Cgroups[1]); len(pids) != 0 {
 		t.Errorf("processes %v run on a node without power", pids)
 	}

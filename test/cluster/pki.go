@@ -67,7 +67,7 @@ func (a *authority) issue(dir, file string, id identity) (keyPair, error) {
 		return pair, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: id.name, Organization: id.groups},
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: id.name, Organization: id.groups}, //nolint:misspell // the library spells it so
 		NotBefore: a.now.Add(-time.Hour), NotAfter: a.now.Add(validFor),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},

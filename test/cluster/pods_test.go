@@ -7,11 +7,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -41,8 +43,12 @@ func TestRealPods(t *testing.T) {
 	if out, err := c.Kubectl(ctx, "exec", pods[0].Name, "--", "/modeldock", "version"); err != nil || out == "" {
 		t.Errorf("kubectl exec: %v: %s", err, out)
 	}
+	host, port := c.APIServerAddress()
+	if err := dialFrom(engineProcess(t, c.record.Cgroups[0]), net.JoinHostPort(host, strconv.Itoa(port))); err != nil {
+		t.Errorf("from a Pod to the API server: %v", err)
+	}
 
-	killAPIServer(t, c)
+	killAPIServer(t, c, before)
 	after := readyPods(t, client, "engine", 3)
 	for _, pod := range before {
 		if !contains(after, string(pod.UID)) {
@@ -54,8 +60,8 @@ func TestRealPods(t *testing.T) {
 }
 
 // killAPIServer kills it and starts it again; what was written is there, and
-// controllers work again.
-func killAPIServer(t *testing.T, c *Cluster) {
+// controllers work again: they replace a Pod that is not one of those to keep.
+func killAPIServer(t *testing.T, c *Cluster, keep []corev1.Pod) {
 	t.Helper()
 	server, err := c.Component(APIServer)
 	if err != nil {
@@ -74,14 +80,14 @@ func killAPIServer(t *testing.T, c *Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A Pod that is deleted now is made again: watches have resumed.
 	pods := readyPods(t, client, "engine", 3)
-	if err := client.CoreV1().Pods("default").Delete(t.Context(), pods[2].Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+	other := pods[slices.IndexFunc(pods, func(p corev1.Pod) bool { return !contains(keep, string(p.UID)) })]
+	if err := client.CoreV1().Pods("default").Delete(t.Context(), other.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func(ctx context.Context) error {
 		list, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=engine"})
-		if err == nil && contains(list.Items, string(pods[2].UID)) {
+		if err == nil && contains(list.Items, string(other.UID)) {
 			err = errors.New("the deleted Pod is still there")
 		}
 		return err
@@ -115,6 +121,9 @@ func wantNothingLeft(t *testing.T, c *Cluster) {
 	}
 	if _, err := net.InterfaceByName(made.Bridge); err != nil {
 		t.Fatal(err)
+	}
+	if t.Failed() {
+		t.Log(c.Logs()) // they go with the folder
 	}
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)

@@ -147,7 +147,7 @@ func (c *Cluster) waitSimulated(ctx context.Context, client kubernetes.Interface
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for simulated nodes: %w; the end of kwok's log:\n%s", err, tail(filepath.Join(c.Dir, "logs", Kwok+".log"), tailBytes))
+		return fmt.Errorf("wait for simulated nodes: %w; the end of kwok's log:\n%s", err, tail(filepath.Join(c.Dir, "logs", Kwok+".log")))
 	}
 	return nil
 }

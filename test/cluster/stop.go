@@ -72,7 +72,7 @@ func (c *Cluster) Logs() string {
 	names, _ := filepath.Glob(filepath.Join(c.Dir, "logs", "*.log")) // the pattern is well formed
 	for _, name := range names {
 		if name != auditLog(c.Dir) {
-			fmt.Fprintf(&text, "--- %s\n%s\n", name, tail(name, tailBytes))
+			fmt.Fprintf(&text, "--- %s\n%s\n", name, tail(name))
 		}
 	}
 	return text.String()

@@ -120,7 +120,7 @@ func (b *Builder) compile(ctx context.Context, r Recipe) error {
 			}
 		}
 	}
-	if err := os.Chmod(made, 0o755); err != nil { //nolint:gosec // programs are for everyone on the machine
+	if err := os.Chmod(made, 0o755); err != nil {
 		return fmt.Errorf("open the built programs to others: %w", err)
 	}
 	// What is there lacks a program, else it would have been found.
@@ -161,7 +161,7 @@ func (b *Builder) pinned(r Recipe) error {
 
 // lock holds an exclusive lock until the returned function is called.
 func lock(cache, name string) (func(), error) {
-	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // programs are for everyone on the machine
+	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, fmt.Errorf("make the cache: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(cache, ".lock-"+name), os.O_CREATE|os.O_RDWR, 0o600)
