@@ -35,7 +35,10 @@ func (c *Cluster) claim(ctx context.Context) error {
 		if err := prepareMachine(c.record, others, c.registry.write); err != nil {
 			return err
 		}
-		return makeBridge(ctx, c.record.Bridge, block(c.record.Block), c.options.Nodes)
+		if err := makeBridge(ctx, c.record.Bridge, block(c.record.Block), c.options.Nodes); err != nil {
+			return err
+		}
+		return openFirewall(ctx, c.record.Bridge)
 	})
 }
 

@@ -70,7 +70,7 @@ func (r registry) free(ctx context.Context, rec *record, others []*record) error
 		err = errors.Join(err, removeCgroup(ctx, name))
 	}
 	if rec.Bridge != "" {
-		err = errors.Join(err, removeBridge(ctx, rec.Bridge))
+		err = errors.Join(err, closeFirewall(ctx, rec.Bridge), removeBridge(ctx, rec.Bridge))
 	}
 	err = errors.Join(err, restoreSysctls(rec, others))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -42,6 +43,15 @@ func TestRealPods(t *testing.T) {
 	}
 	if out, err := c.Kubectl(ctx, "exec", pods[0].Name, "--", "/modeldock", "version"); err != nil || out == "" {
 		t.Errorf("kubectl exec: %v: %s", err, out)
+	}
+	// This machine reaches the kubelet's sockets, as a device plugin would.
+	for _, socket := range []string{filepath.Join(c.Nodes()[0].DevicePluginDir(), "kubelet.sock"), c.Nodes()[0].PodResourcesSocket()} {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Errorf("reach the kubelet: %v", err)
+			continue
+		}
+		_ = conn.Close()
 	}
 	host, port := c.APIServerAddress()
 	if err := dialFrom(engineProcess(t, c.record.Cgroups[0]), net.JoinHostPort(host, strconv.Itoa(port))); err != nil {
@@ -135,6 +145,9 @@ func wantNothingLeft(t *testing.T, c *Cluster) {
 	}
 	if _, err := net.InterfaceByName(made.Bridge); err == nil {
 		t.Errorf("the bridge %s is left", made.Bridge)
+	}
+	if rules, err := exec.Command("iptables", "-S").Output(); err == nil && strings.Contains(string(rules), made.Bridge) {
+		t.Errorf("firewall rules are left:\n%s", rules)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
