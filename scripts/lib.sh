@@ -84,11 +84,12 @@ need_golangci() {
 }
 
 # need_cluster_programs builds what the test cluster consists of, once per
-# version; arguments name recipes (see test/cluster/binaries). Containers also
-# need runc and CNI plugins, which come from the distribution.
+# version; arguments name recipes (see test/cluster/binaries). Containers, which
+# only root can run, also need programs of the distribution.
 need_cluster_programs() {
   (cd test/cluster && go run ./cmd/cluster-build "$@")
-  if ! command -v runc >/dev/null || ! { [ -x /usr/lib/cni/bridge ] || [ -x /opt/cni/bin/bridge ]; }; then
+  [ "$(id -u)" = 0 ] || return 0
+  if ! command -v runc >/dev/null || ! command -v ip >/dev/null || ! { [ -x /usr/lib/cni/bridge ] || [ -x /opt/cni/bin/bridge ]; }; then
     install_packages runc containernetworking-plugins iproute2
   fi
 }

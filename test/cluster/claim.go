@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // claim frees what dead clusters left, takes a folder, a name and addresses,
@@ -21,7 +24,7 @@ func (c *Cluster) claim(ctx context.Context) error {
 			return err
 		}
 		id := newID()
-		c.record = &record{ID: id, Dir: c.Dir, Owner: processOf(os.Getpid()), Block: -1, Components: make(map[string]process)}
+		c.record = &record{ID: id, Dir: c.Dir, Temporary: c.options.Dir == "", Owner: processOf(os.Getpid()), Block: -1, Components: make(map[string]process)}
 		if c.options.Nodes == 0 {
 			return c.registry.write(c.record)
 		}
@@ -56,7 +59,6 @@ func contents() []string {
 func (c *Cluster) takeDir(others []*record) error {
 	var err error
 	if c.options.Dir == "" {
-		c.temporary = true
 		if c.Dir, err = os.MkdirTemp("", "cluster-"); err != nil {
 			return fmt.Errorf("make the cluster's folder: %w", err)
 		}
@@ -68,6 +70,9 @@ func (c *Cluster) takeDir(others []*record) error {
 			return fmt.Errorf("start a cluster in %s: one runs there already, started by process %d", c.Dir, other.Owner.PID)
 		}
 	}
+	if err := claimDir(c.Dir); err != nil {
+		return err
+	}
 	if err := removeContents(c.Dir); err != nil {
 		return err
 	}
@@ -75,6 +80,33 @@ func (c *Cluster) takeDir(others []*record) error {
 		if err := os.MkdirAll(filepath.Join(c.Dir, name), 0o700); err != nil {
 			return fmt.Errorf("make the cluster's folder: %w", err)
 		}
+	}
+	return nil
+}
+
+const (
+	dirMarker     = ".modeldock-cluster" // is in every folder that a cluster has had
+	supervisorLog = "supervisor.log"     // is written before the cluster starts
+)
+
+// claimDir refuses a folder with somebody else's files, some of which may have
+// the names of ours.
+func claimDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look into the cluster's folder: %w", err)
+	}
+	marked := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == dirMarker })
+	for _, e := range entries {
+		if !marked && e.Name() != supervisorLog {
+			return fmt.Errorf("start a cluster in %s: it has files (such as %s) that are not a cluster's; name an empty folder or a new one", dir, e.Name())
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the cluster's folder: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, dirMarker), nil, 0o600); err != nil {
+		return fmt.Errorf("mark the cluster's folder: %w", err)
 	}
 	return nil
 }

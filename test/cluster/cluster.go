@@ -21,7 +21,6 @@ type Cluster struct {
 	Dir string
 
 	options      Options
-	temporary    bool // Dir is ours to remove
 	programs     map[string]string
 	distribution distribution
 	registry     registry

@@ -48,7 +48,7 @@ func (r registry) release(ctx context.Context, rec *record) error {
 }
 
 // free takes back everything that a record names, and then the record. What is
-// gone already is no error. Folders of tests belong to the tests.
+// gone already is no error.
 func (r registry) free(ctx context.Context, rec *record, others []*record) error {
 	// 1. Processes. They die with their parent, so none should be left.
 	for _, p := range rec.Components {
@@ -76,11 +76,16 @@ func (r registry) free(ctx context.Context, rec *record, others []*record) error
 	if err != nil {
 		return err // the record stays, and the next Start tries again
 	}
-	// Another cluster may have mounts there, and has these folders in its own
-	// record; removing a folder would take such a mount away.
-	if len(others) == 0 {
+	// Another cluster's nodes may have mounts there, and these folders are in its
+	// record, too; removing a folder would take such a mount away.
+	if !slices.ContainsFunc(others, func(other *record) bool { return other.Bridge != "" }) {
 		for _, dir := range rec.MadeDirs {
 			_ = os.Remove(dir) // only where it is empty
+		}
+	}
+	if rec.Temporary {
+		if err := os.RemoveAll(rec.Dir); err != nil {
+			return fmt.Errorf("remove the cluster's folder: %w", err)
 		}
 	}
 	return r.remove(rec)

@@ -19,6 +19,7 @@ import (
 type record struct {
 	ID         string             `json:"id"`
 	Dir        string             `json:"dir"`
+	Temporary  bool               `json:"temporary,omitempty"` // Dir goes with the cluster
 	Owner      process            `json:"owner"`
 	Block      int                `json:"block"`            // which addresses; see network.go
 	Bridge     string             `json:"bridge,omitempty"` // network device

@@ -47,14 +47,10 @@ func (c *Cluster) Stop() error {
 	return errors.Join(err, c.leaveDir())
 }
 
+// leaveDir leaves the logs in a folder that was given; a temporary one is gone
+// with the record.
 func (c *Cluster) leaveDir() error {
-	if c.record == nil && !c.temporary {
-		return nil // it never was this cluster's
-	}
-	if c.temporary {
-		if err := os.RemoveAll(c.Dir); err != nil {
-			return fmt.Errorf("remove the cluster's folder: %w", err)
-		}
+	if c.record == nil || c.record.Temporary {
 		return nil
 	}
 	var errs []error

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -92,15 +93,20 @@ func TestBuildIsDoneOnce(t *testing.T) {
 	write("go.mod", "module test.example/tool/v3\n\ngo 1.26.0\n\nrequire test.example/pinned v1.2.3\n\nreplace test.example/pinned => ./\n")
 	write("main.go", "package main\n\nfunc main() { println(\"v1.2.3\") }\n")
 	r := Recipe{Name: "tool", Module: "test.example/pinned", Version: "v1.2.3", LDFlags: "-s", Programs: []Program{{Name: "renamed", Package: "test.example/tool/v3"}}}
-	var log bytes.Buffer
-	b := Builder{Source: source, Cache: cache, Log: &log, Now: time.Now}
-	for range 2 {
-		if err := b.Build(t.Context(), []Recipe{r}); err != nil {
-			t.Fatal(err)
-		}
+	var logs [3]bytes.Buffer
+	b := Builder{Source: source, Cache: cache, Log: &logs[2], Now: time.Now}
+	var both sync.WaitGroup
+	for i := range 2 { // as two runs of the script would
+		both.Go(func() {
+			b := Builder{Source: source, Cache: cache, Log: &logs[i], Now: time.Now}
+			if err := b.Build(t.Context(), []Recipe{r}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
+	both.Wait()
 	built := filepath.Join(cache, "tool-v1.2.3")
-	if text := log.String(); strings.Count(text, "== building") != 1 || !strings.Contains(text, "== tool v1.2.3 is in "+built) {
+	if text := logs[0].String() + logs[1].String(); strings.Count(text, "== building") != 1 || !strings.Contains(text, "== tool v1.2.3 is in "+built) {
 		t.Errorf("log:\n%s", text)
 	}
 	if info, err := os.Stat(filepath.Join(built, "renamed")); err != nil || info.Mode()&0o111 == 0 {
