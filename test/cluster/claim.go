@@ -53,7 +53,7 @@ func newID() string {
 
 // contents are what a cluster makes in its folder, and removes from it.
 func contents() []string {
-	return []string{"etcd", "logs", "pki", "users", "nodes", "images", "kubeconfig", "scheduler.yaml", "stages.yaml", auditPolicyFile}
+	return []string{"etcd", "logs", "pki", "users", "nodes", "images", "kubeconfig", "kubectl", "scheduler.yaml", "stages.yaml", auditPolicyFile}
 }
 
 func (c *Cluster) takeDir(others []*record) error {

@@ -26,9 +26,6 @@ func (c *Cluster) add(name string, by *launcher, command, env []string, ready fu
 	return component
 }
 
-// start is Start, for chaining after add.
-func (c *Component) start(ctx context.Context) (*Component, error) { return c, c.Start(ctx) }
-
 // noteStart writes a component's process down.
 func (c *Cluster) noteStart(component *Component) error {
 	pid := component.PID()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -61,8 +62,7 @@ func apiServerArgs(dir string, e endpoints, c certificates, audit bool) []string
 		"--service-account-key-file=" + c.tokens.Cert, "--service-account-signing-key-file=" + c.tokens.Key,
 		"--service-cluster-ip-range=" + serviceRange,
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
-		// Aggregated APIs. The authority of users is another, so allowed-names
-		// is not required; it is set because the names are known.
+		// Aggregated APIs: the cluster proves itself by an authority of its own.
 		"--requestheader-client-ca-file=" + c.frontCA.File, "--requestheader-allowed-names=" + frontProxyName,
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + c.front.Cert, "--proxy-client-key-file=" + c.front.Key,
@@ -136,7 +136,8 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 		{ControllerManager, controllers, c.answers(loopback(e.controllerManager)+"/healthz", nil)},
 		{Scheduler, schedulerArgs(e, config, c.userFile(schedulerUser)), c.answers(loopback(e.scheduler)+"/healthz", nil)},
 	} {
-		if _, err := c.add(step.name, c.host, append([]string{c.programs[step.name]}, append(step.args, o.ExtraArgs[step.name]...)...), nil, step.ready).start(ctx); err != nil {
+		command := slices.Concat([]string{c.programs[step.name]}, step.args, o.ExtraArgs[step.name])
+		if err := c.add(step.name, c.host, command, nil, step.ready).Start(ctx); err != nil {
 			return err
 		}
 	}

@@ -267,7 +267,7 @@ func TestKilledClusterIsCleanedUp(t *testing.T) {
 	if out, err := run("status"); err != nil {
 		t.Errorf("status: %v\n%s", err, out)
 	}
-	if out, err := run("down"); err != nil || !strings.Contains(out, "is stopped") {
+	if out, err := run("down"); err != nil || !strings.Contains(out, "is stopped") || exists(filepath.Join(dir, "kubeconfig")) || !exists(filepath.Join(dir, "logs")) {
 		t.Errorf("down: %v\n%s", err, out)
 	}
 }

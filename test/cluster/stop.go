@@ -40,17 +40,19 @@ func (c *Cluster) Stop() error {
 	if c.host != nil {
 		c.host.close()
 	}
-	var err error
-	if c.record != nil {
-		err = c.registry.locked(func() error { return c.registry.release(ctx, c.record) })
+	if c.record == nil {
+		return nil
 	}
-	return errors.Join(err, c.leaveDir())
+	// The record goes last: whoever does not find it may use the folder.
+	return c.registry.locked(func() error {
+		return errors.Join(c.leaveDir(), c.registry.release(ctx, c.record))
+	})
 }
 
 // leaveDir leaves the logs in a folder that was given; a temporary one is gone
 // with the record.
 func (c *Cluster) leaveDir() error {
-	if c.record == nil || c.record.Temporary {
+	if c.record.Temporary {
 		return nil
 	}
 	var errs []error
