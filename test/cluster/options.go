@@ -28,7 +28,8 @@ type Options struct {
 	// ClientQPS limits the requests per second of controller-manager and
 	// scheduler (default 500; stock Kubernetes has 20 and 50).
 	ClientQPS int
-	// ExtraArgs are appended to the arguments of the named components.
+	// ExtraArgs are appended to the arguments of the named components; "kubelet"
+	// means that of every real node.
 	ExtraArgs map[string][]string
 	// Cache is where programs are looked for that are not installed; default binaries.CacheDir.
 	Cache string
