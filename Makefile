@@ -1,7 +1,7 @@
 # Everyday commands. The two that a newcomer needs are scripts/start.sh and
 # scripts/test.sh; these are the parts they are made of.
 
-.PHONY: build console test quick lint generate verify bench soak fuzz
+.PHONY: build cluster console test quick lint generate verify bench soak fuzz
 
 build:
 	. scripts/lib.sh && build_binaries
@@ -15,8 +15,13 @@ test:
 quick:
 	./scripts/test.sh quick
 
+# The test cluster's own tests; builds Kubernetes the first time. Needs root.
+cluster:
+	scripts/cluster-build.sh
+	cd test/cluster && CGO_ENABLED=0 go vet ./... && CGO_ENABLED=0 go test -count=1 -timeout 15m ./...
+
 lint:
-	. scripts/lib.sh && need_golangci && "$$golangci" run ./...
+	. scripts/lib.sh && need_golangci && "$$golangci" run ./... && cd test/cluster && "$$golangci" run --config ../../.golangci.yaml ./...
 
 # The generators' versions; what they make is committed and checked by hash.
 SQLC = github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1

@@ -82,3 +82,14 @@ need_golangci() {
   say "building golangci-lint $golangci_version"
   GOBIN="$(dirname "$golangci")" GOFLAGS=-mod=mod go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$golangci_version"
 }
+
+# need_cluster_programs builds what the test cluster consists of, once per
+# version; arguments name recipes (see test/cluster/binaries). Containers, which
+# only root can run, also need programs of the distribution.
+need_cluster_programs() {
+  (cd test/cluster && go run ./cmd/cluster-build "$@")
+  [ "$(id -u)" = 0 ] || return 0
+  if ! command -v runc >/dev/null || ! command -v ip >/dev/null || ! { [ -x /usr/lib/cni/bridge ] || [ -x /opt/cni/bin/bridge ]; }; then
+    install_packages runc containernetworking-plugins iproute2
+  fi
+}
