@@ -13,3 +13,9 @@ var CRDs embed.FS
 //
 //go:embed operator
 var Operator embed.FS
+
+// Processes holds the rights of controllers and gateways, in the folders
+// controller and gateway.
+//
+//go:embed controller gateway
+var Processes embed.FS

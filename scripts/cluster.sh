@@ -8,6 +8,14 @@ need_go
 if [ "${1:-}" = up ]; then
   [ "$(uname -s)" = Linux ] || die "real nodes need Linux"
   need_cluster_programs
+  install_packages mariadb-server
 fi
 (cd test/cluster && CGO_ENABLED=0 go build -o ../../bin/cluster ./cmd/cluster)
+if [ "${1:-}" = up ]; then
+  verb=$1
+  shift
+  build_console
+  CGO_ENABLED=0 go build -o bin/cluster-modeldock ./cmd/modeldock
+  exec bin/cluster "$verb" --modeldock "$PWD/bin/cluster-modeldock" "$@"
+fi
 exec bin/cluster "$@"

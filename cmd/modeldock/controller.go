@@ -36,6 +36,7 @@ func (c *cli) controllerCommand() *cobra.Command {
 	f.StringVar(&o.Listen, "listen", o.Listen, "address of the one listener")
 	f.StringVar(&o.Machine, "machine", o.Machine, "data directory of the `modeldock up` that runs the models on this machine")
 	clusterFlags(f, &o.Cluster)
+	f.StringVar(&o.Cluster.System, "system-namespace", o.Cluster.System, "with --kubernetes: namespace of the controllers' Lease and of the ledger's stamp")
 	f.StringVar(&o.Image, "image", o.Image, "with --kubernetes: image of the simulated engine")
 	f.StringVar(&o.Gateways.Listen, "gateway-listen", "", "address where gateways ask for what they decide by")
 	f.StringVar(&tokenFile, "gateway-token-file", "", "file with the token that gateways and controllers share (default: "+app.GatewayTokenVariable+")")

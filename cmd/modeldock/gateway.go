@@ -39,6 +39,7 @@ func (c *cli) gatewayCommand() *cobra.Command {
 	f.StringVar(&o.StateDir, "state-dir", o.StateDir, "where the last snapshot is kept")
 	f.StringVar(&o.Endpoints.Machine, "machine", "", "data directory of the `modeldock up` that runs the models")
 	clusterFlags(f, &o.Endpoints.Cluster)
+	o.Endpoints.Cluster.System = app.DefaultSystemNamespace // gateways keep nothing there
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow listeners beyond loopback although there is no TLS")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at shutdown")
 	return cmd

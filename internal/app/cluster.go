@@ -31,10 +31,14 @@ type Cluster struct {
 	Enabled    bool
 	Kubeconfig string // empty: KUBECONFIG, ~/.kube/config, or the Pod's own account
 	Namespace  string // of the ModelServices
+	System     string // namespace of what the controllers keep for themselves
 }
 
 // DefaultNamespace is where ModelServices are made unless a flag says otherwise.
 const DefaultNamespace = deliverykube.DefaultNamespace
+
+// DefaultSystemNamespace is where the controllers' Lease and stamps are.
+const DefaultSystemNamespace = "modeldock-system"
 
 // rest finds the API server as kubectl does.
 func (c Cluster) rest() (*rest.Config, error) {
@@ -108,7 +112,7 @@ func newClusterWorld(c Cluster, ledger string, clock func() time.Time, log *slog
 }
 
 func (w *clusterWorld) target() remote.Served { return w.objects }
-func (w *clusterWorld) stamps() stampKeeper   { return configMapStamps{w.client, w.cluster.Namespace} }
+func (w *clusterWorld) stamps() stampKeeper   { return configMapStamps{w.client, w.cluster.System} }
 func (w *clusterWorld) fleet() api.Fleet      { return clusterFleet{w.client} }
 func (w *clusterWorld) views() []viewSource   { return nil }
 func (w *clusterWorld) where() string {
@@ -200,8 +204,8 @@ func (f clusterFleet) Nodes(ctx context.Context) ([]openapi.Node, error) {
 }
 
 func (c Cluster) validate() error {
-	if c.Enabled && c.Namespace == "" {
-		return errors.New("--namespace must name the namespace of the ModelServices")
+	if c.Enabled && (c.Namespace == "" || c.System == "") {
+		return errors.New("--namespace and --system-namespace must not be empty")
 	}
 	return nil
 }

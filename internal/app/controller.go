@@ -72,7 +72,7 @@ func (l GatewayLink) validate(insecure bool) error {
 // DefaultControllerOptions are the defaults of every flag.
 func DefaultControllerOptions() ControllerOptions {
 	return ControllerOptions{
-		Listen: "127.0.0.1:8081", Cluster: Cluster{Namespace: DefaultNamespace}, Parts: ControllerParts(),
+		Listen: "127.0.0.1:8081", Cluster: Cluster{Namespace: DefaultNamespace, System: DefaultSystemNamespace}, Parts: ControllerParts(),
 		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second,
 	}
 }

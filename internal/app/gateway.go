@@ -142,17 +142,7 @@ func (g *gatewayProcess) build() (err error) {
 	return errors.Join(
 		g.registry.Register(collectors.NewGoCollector()),
 		g.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
-		g.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "modeldock_gateway_snapshot_age_seconds", Help: "Time since the control plane last confirmed what this gateway decides by.",
-		}, g.snapshotAge)),
 	)
-}
-
-func (g *gatewayProcess) snapshotAge() float64 {
-	if s := g.feed.Snapshot(); s != nil {
-		return time.Since(s.At).Seconds()
-	}
-	return -1 // none ever came
 }
 
 // consoleUser knows who comes with a pass that the control plane signed.

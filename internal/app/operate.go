@@ -33,7 +33,7 @@ func operate(ctx context.Context, c Cluster, image string, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	opts.LeaderElection, opts.LeaderElectionID, opts.LeaderElectionNamespace = true, operatorLease, c.Namespace
+	opts.LeaderElection, opts.LeaderElectionID, opts.LeaderElectionNamespace = true, operatorLease, c.System
 	opts.LeaderElectionReleaseOnCancel = true
 	opts.Logger = logr.FromSlogHandler(log.Handler())
 	mgr, err := ctrl.NewManager(operator.RestConfig(cfg, operatorQPS, operatorBurst), opts)

@@ -18,7 +18,7 @@ import (
 	"modeldock.io/test/cluster"
 )
 
-const usage = `usage: cluster.sh up     [--dir DIR] [--nodes N] [--simulated N] [--audit] [--image NAME=PROGRAM]… [--manifest FILE]…
+const usage = `usage: cluster.sh up     [--dir DIR] [--nodes N] [--simulated N] [--audit] [--bare] [--image NAME=PROGRAM]… [--manifest FILE]…
        cluster.sh down   [--dir DIR]
        cluster.sh status [--dir DIR]`
 
@@ -44,6 +44,8 @@ type settings struct {
 	options   cluster.Options
 	images    list
 	manifests list
+	modeldock string // the program to put on it; empty: none
+	bare      bool
 }
 
 // list is a flag that may be given several times.
@@ -63,6 +65,8 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&s.options.Nodes, "nodes", 1, "real nodes")
 	flags.IntVar(&s.options.Simulated, "simulated", 0, "simulated nodes")
 	flags.BoolVar(&s.options.AuditLog, "audit", false, "write down every request to the API server")
+	flags.StringVar(&s.modeldock, "modeldock", "", "the modeldock program to put on the cluster")
+	flags.BoolVar(&s.bare, "bare", false, "Kubernetes alone, without ModelDock")
 	flags.Var(&s.images, "image", "image to load: NAME=PROGRAM")
 	flags.Var(&s.manifests, "manifest", "file to apply")
 	if err := flags.Parse(args[1:]); err != nil || flags.NArg() > 0 {
@@ -72,6 +76,9 @@ func run(ctx context.Context, args []string) error {
 		s.options.ControlPlaneOnly = true
 	}
 	s.options.Dir = s.dir
+	if s.bare {
+		s.modeldock = ""
+	}
 	switch args[0] {
 	case "up":
 		return up(ctx, s, args[1:])

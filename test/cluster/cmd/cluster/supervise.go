@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"modeldock.io/test/cluster"
+	"modeldock.io/test/cluster/dock"
 )
 
 // reportsFD is the pipe to `up`, which has started this process.
@@ -25,8 +26,9 @@ func supervise(ctx context.Context, s settings) error {
 	syscall.CloseOnExec(reportsFD) // else every component held it open
 	s.options.Log = textLog(os.Stderr, patient{reports})
 	c, err := cluster.Start(ctx, s.options)
+	stop := func() error { return nil }
 	if err == nil {
-		err = install(ctx, c, s)
+		stop, err = install(ctx, c, s)
 		if err != nil {
 			err = errors.Join(err, c.Stop())
 		}
@@ -36,44 +38,52 @@ func supervise(ctx context.Context, s settings) error {
 		return err
 	}
 	if _, err := fmt.Fprintln(reports, readyLine); err != nil {
-		return errors.Join(fmt.Errorf("report to the terminal: %w", err), c.Stop())
+		return errors.Join(fmt.Errorf("report to the terminal: %w", err), stop(), c.Stop())
 	}
 	_ = reports.Close() // nothing more is said
 	<-ctx.Done()
-	return c.Stop()
+	return errors.Join(stop(), c.Stop())
 }
 
 // install puts on the cluster what a person asked for, in this order: images,
-// then manifests. A whole product is put on it here.
-func install(ctx context.Context, c *cluster.Cluster, s settings) error {
+// manifests, ModelDock. stop ends what runs beside the cluster.
+func install(ctx context.Context, c *cluster.Cluster, s settings) (stop func() error, err error) {
 	// kubectl stands in the folder so that its path is short.
 	link := filepath.Join(c.Dir, "kubectl")
 	if err := os.RemoveAll(link); err != nil {
-		return fmt.Errorf("replace the link to kubectl: %w", err)
+		return nil, fmt.Errorf("replace the link to kubectl: %w", err)
 	}
 	if err := os.Symlink(c.KubectlPath(), link); err != nil {
-		return fmt.Errorf("link kubectl: %w", err)
+		return nil, fmt.Errorf("link kubectl: %w", err)
 	}
 	for _, image := range s.images {
 		name, program, ok := strings.Cut(image, "=")
 		if !ok {
-			return fmt.Errorf("load the image %q: want NAME=PROGRAM", image)
+			return nil, fmt.Errorf("load the image %q: want NAME=PROGRAM", image)
 		}
 		inside := "/" + filepath.Base(program)
 		if err := c.LoadImage(ctx, cluster.Image{Name: name, Files: map[string]string{inside: program}, Entrypoint: []string{inside}}); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, file := range s.manifests {
 		manifests, err := os.ReadFile(file)
 		if err != nil {
-			return fmt.Errorf("read what is to be applied: %w", err)
+			return nil, fmt.Errorf("read what is to be applied: %w", err)
 		}
 		if err := c.Apply(ctx, string(manifests)); err != nil {
-			return fmt.Errorf("apply %s: %w", file, err)
+			return nil, fmt.Errorf("apply %s: %w", file, err)
 		}
 	}
-	return nil
+	if s.modeldock == "" {
+		return func() error { return nil }, nil
+	}
+	s.options.Log.Info("starting ModelDock", "program", s.modeldock)
+	d, err := dock.Start(ctx, dock.Options{Cluster: c, Binary: s.modeldock, Dir: c.Dir})
+	if err != nil {
+		return nil, fmt.Errorf("put ModelDock on the cluster: %w", err)
+	}
+	return d.Stop, nil
 }
 
 // patient writes for as long as somebody reads: a closed terminal is no reason

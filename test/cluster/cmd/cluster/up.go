@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -84,6 +85,23 @@ Use it:    export KUBECONFIG=%[1]s/kubeconfig
 Logs:      %[1]s/logs
 Stop it:   ./scripts/cluster.sh down --dir %[2]s
 `, dir, s.dir)
+	if s.modeldock == "" {
+		return nil
+	}
+	var urls struct{ API, Gateway string }
+	text, err := os.ReadFile(filepath.Join(dir, "urls.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &urls)
+	}
+	if err != nil {
+		return fmt.Errorf("read where ModelDock answers: %w", err)
+	}
+	fmt.Printf(`
+ModelDock: console %[1]s/console/   gateway %[2]s/v1   keys %[3]s/keys.json
+           export MODELDOCK_URL=%[1]s
+           modeldock --key-file %[3]s/keys.json --tenant team-a submit --id demo --wait
+           modeldock --key-file %[3]s/keys.json --tenant team-a explain demo
+`, urls.API, urls.Gateway, dir)
 	return nil
 }
 
