@@ -101,7 +101,7 @@ layer "console build" build_console
 # The binary that the browser and the peers talk to has the console inside.
 go build -o "$work/bin/modeldock" ./cmd/modeldock || die "modeldock does not build"
 layer "generated code matches its sources" scripts/generated.sh check
-layer "go vet" go vet -tags "peers soak engines mariadb" ./...
+layer "go vet" go vet -tags "peers soak engines mariadb cluster" ./...
 layer "builds without a C compiler" env CGO_ENABLED=0 go build ./...
 
 say "go tests with the race detector"
@@ -110,6 +110,8 @@ say "go tests with the race detector"
 layer "MariaDB is installed" bash -c '. scripts/lib.sh; install_packages mariadb-server'
 say "the ledger on MariaDB, with the race detector"
 "$tally" -race -count=1 -timeout 15m -tags mariadb -run MySQL ./internal/budget/sqlledger/
+say "delivery and endpoints against a real API server"
+"$tally" -count=1 -tags cluster -timeout 15m ./internal/delivery/kube/ ./internal/traffic/route/kube/
 say "scenarios on one machine, architecture"
 "$tally" -count=1 -timeout 15m ./test/scenario/... ./internal/architecture/...
 say "two management APIs on one MariaDB"
@@ -133,6 +135,7 @@ layer "benchmarks, quick form" scripts/bench.sh --quick
 for target in FuzzScanRequest FuzzEventScanner; do
   layer "fuzz $target, short form" go test -run '^$' -fuzz "^$target\$" -fuzztime 200000x ./internal/traffic/gateway/wire
 done
+layer "fuzz FuzzMerge, short form" go test -run '^$' -fuzz '^FuzzMerge$' -fuzztime 100000x ./internal/traffic/route/kube
 wait "$linter" || cat "$work/golangci.log"
 need_golangci
 layer "golangci-lint" "$golangci" run ./...

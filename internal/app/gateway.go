@@ -72,7 +72,7 @@ func (o GatewayOptions) Validate() error {
 }
 
 // GatewayTokenVariable names the environment variable with the shared token.
-const GatewayTokenVariable = "MODELDOCK_GATEWAY_TOKEN"
+const GatewayTokenVariable = "MODELDOCK_GATEWAY_TOKEN" //nolint:gosec // the name of a variable
 
 func validateToken(token string) error {
 	if token == "" {

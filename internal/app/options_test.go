@@ -64,7 +64,7 @@ func TestDatabaseIsNamedByASecret(t *testing.T) {
 			t.Errorf("%s without a database: %v", name, err)
 		}
 	}
-	up.MySQLDSN, controller.MySQLDSN = "root@tcp(127.0.0.1:1)/ledger", "root@tcp(127.0.0.1:1)/ledger"
+	up.MySQLDSN, controller.MySQLDSN, controller.Machine = "root@tcp(127.0.0.1:1)/ledger", "root@tcp(127.0.0.1:1)/ledger", "data"
 	if err := errors.Join(up.Validate(), controller.Validate()); err != nil {
 		t.Error(err)
 	}

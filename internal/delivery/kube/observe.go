@@ -125,9 +125,9 @@ func (t *Target) List(ctx context.Context) ([]delivery.Status, error) {
 		return nil, err
 	}
 	var out []delivery.Status
-	named := map[string]bool{}
+	named := map[client.ObjectKey]bool{}
 	for _, ms := range t.services.All() {
-		named[ms.Name] = true
+		named[client.ObjectKeyFromObject(ms)] = true
 		if !owned(ms, t.cfg.Ledger) {
 			out = append(out, t.foreign(ms))
 			continue
@@ -147,16 +147,16 @@ func (t *Target) List(ctx context.Context) ([]delivery.Status, error) {
 
 // orphanedPods are the Pods of objects that are gone, by object. The list of
 // objects may only be behind that of the Pods, so the API server is asked.
-func (t *Target) orphanedPods(ctx context.Context, named map[string]bool) ([]delivery.Status, error) {
+func (t *Target) orphanedPods(ctx context.Context, named map[client.ObjectKey]bool) ([]delivery.Status, error) {
 	var out []delivery.Status
 	for _, pod := range t.pods.All() {
 		ref := refOf(pod)
-		name := serviceName(pod)
-		if named[name] || ledgerOf(pod) != t.cfg.Ledger || delivery.ObjectName(ref) != name {
+		key := client.ObjectKey{Namespace: pod.Namespace, Name: serviceName(pod)}
+		if named[key] || ledgerOf(pod) != t.cfg.Ledger || delivery.ObjectName(ref) != key.Name {
 			continue
 		}
-		named[name] = true
-		st, err := t.observeLive(ctx, ref, client.ObjectKey{Namespace: pod.Namespace, Name: name})
+		named[key] = true
+		st, err := t.observeLive(ctx, ref, key)
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,7 @@ import (
 	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/delivery/kube"
 )
 
 func TestDeleteIsBoundToTheUID(t *testing.T) {
@@ -157,4 +158,36 @@ func force(b *bench, name string) {
 		}
 		return nil
 	})
+}
+
+// Two installations on one cluster may have requests of one name: neither sees
+// the other's Pods as its own.
+func TestTwoInstallations(t *testing.T) {
+	t.Parallel()
+	everywhere := func(ledger string) func(*kube.Config) {
+		return func(c *kube.Config) { c.Watched, c.Ledger = "", ledger }
+	}
+	a, b := setup(t, server, server.REST, everywhere("ledger-a")), setup(t, server, server.REST, everywhere("ledger-b"))
+	d, e := desired(a, "twice"), desired(b, "twice")
+	mine, other := a.apply(d), b.apply(e)
+	if mine.Name != other.Name || mine.UID == other.UID {
+		t.Fatalf("objects %+v and %+v", mine, other)
+	}
+	pod := a.pod(mine, "pod-1")
+	a.eventually("both see the Pod", func() error {
+		if st := a.observe(d.Ref); len(st.Replicas) != 1 || b.changes.Load() == 0 {
+			return fmt.Errorf("%+v", st)
+		}
+		return nil
+	})
+	if st := b.observe(e.Ref); len(st.Replicas) != 0 || len(st.Earlier) != 0 || st.Object != other {
+		t.Fatalf("the other one shows %+v", st)
+	}
+	b.must(b.target.Delete(t.Context(), e.Ref, other.UID))
+	b.must(b.target.LetGo(t.Context(), e.Ref, other.UID))
+	b.must(gone(b.observe(e.Ref)))
+	if st := a.observe(d.Ref); st.Object != mine || !st.DeletingAt.IsZero() {
+		t.Fatalf("the first one shows %+v", st)
+	}
+	a.end(pod)
 }

@@ -20,6 +20,8 @@ const overdue = 30 * time.Second
 
 // status is what the object and its Pods say.
 func (t *Target) status(ms *v1alpha1.ModelService, pods []*corev1.Pod) delivery.Status {
+	// Another installation may have the same name in another namespace.
+	pods = slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return p.Namespace != ms.Namespace })
 	st := statusOf(ms, podsOf(pods, ms.UID), t.cfg.Clock())
 	st.Earlier = remains{pods: pods}.earlier(ms.UID)
 	known, last, fail := t.proofs.of(ms.Namespace, ms.Name)
