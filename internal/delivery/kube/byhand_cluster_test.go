@@ -4,6 +4,7 @@ package kube_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -150,7 +151,7 @@ func TestDeletionByHandEndsTheReservation(t *testing.T) {
 			s.eventually("the deletion is delivered", func() error {
 				intents, err := s.accounts.Intents(t.Context(), ref)
 				if err != nil || intents[len(intents)-1].DeliveredAt.IsZero() {
-					return fmt.Errorf("%+v, %v", intents, err)
+					return fmt.Errorf("%+v: %w", intents, errors.Join(err, errNotYet))
 				}
 				return nil
 			})

@@ -3,6 +3,7 @@
 package kube_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -124,7 +125,7 @@ func TestOrphanedPodsHoldTheirObject(t *testing.T) {
 	b.eventually("the list says so too", func() error {
 		list, err := b.target.List(t.Context())
 		if err != nil || len(list) != 1 || !list[0].Missing || list[0].Ref != d.Ref {
-			return fmt.Errorf("%+v, %v", list, err)
+			return fmt.Errorf("%+v: %w", list, errors.Join(err, errNotYet))
 		}
 		return nil
 	})
