@@ -28,7 +28,7 @@ func openStore(ctx context.Context, name, dir string) (*store, error) {
 			return []budget.Ledger{l}, nothing, err
 		}, nothing}, nil
 	case "json":
-		return &store{400, func(_ context.Context, round int) ([]budget.Ledger, func() error, error) {
+		return &store{150, func(_ context.Context, round int) ([]budget.Ledger, func() error, error) {
 			l, err := jsonledger.Open(filepath.Join(dir, fmt.Sprintf("%d.json", round)), jsonledger.Options{})
 			return []budget.Ledger{l}, nothing, err
 		}, nothing}, nil
