@@ -34,6 +34,10 @@ type Cluster struct {
 	System     string // namespace of what the controllers keep for themselves
 }
 
+// clusterLease leaves an API server that is just away the time to come back:
+// its client asks again by itself for some seconds.
+const clusterLease = 30 * time.Second
+
 // DefaultNamespace is where ModelServices are made unless a flag says otherwise.
 const DefaultNamespace = deliverykube.DefaultNamespace
 
@@ -118,7 +122,8 @@ func (w *clusterWorld) views() []viewSource   { return nil }
 func (w *clusterWorld) where() string {
 	return "cluster " + w.cfg.Host + ", namespace " + w.cluster.Namespace
 }
-func (w *clusterWorld) close() error { return nil }
+func (w *clusterWorld) lease() time.Duration { return clusterLease }
+func (w *clusterWorld) close() error         { return nil }
 
 func (w *clusterWorld) follow(ctx context.Context, changed func(budget.Ref)) error {
 	w.changed = changed

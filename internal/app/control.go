@@ -94,11 +94,11 @@ func (c *control) targetChanged(ref budget.Ref) {
 }
 
 // buildAccounts wires ledger and target.
-func (c *control) buildAccounts(target remote.Served, incarnation string) {
+func (c *control) buildAccounts(target remote.Served, incarnation string, lease time.Duration) {
 	c.target, c.age.incarnation = target, incarnation
 	c.relay = delivery.NewRelay(delivery.RelayConfig{
 		Outbox: c.ledger, Bindings: c.ledger, Target: target, Ledger: incarnation, Owner: relayOwner(),
-		Random: rand.Float64, Lease: relayLease, Doubt: &c.doubt, Stamp: c.stampNow, Logger: c.log, Crash: c.crash.at,
+		Random: rand.Float64, Lease: lease, Doubt: &c.doubt, Stamp: c.stampNow, Logger: c.log, Crash: c.crash.at,
 	})
 	c.settler = delivery.NewSettler(delivery.SettlerConfig{Ledger: c.ledger, Target: target, Instance: incarnation, Doubt: &c.doubt, Stamp: c.stampNow, Logger: c.log, Crash: c.crash.at})
 	c.reconcile = delivery.NewReconciler(delivery.ReconcilerConfig{Ledger: c.ledger, Target: target, Instance: incarnation, Doubt: &c.doubt, Stamp: c.stampNow, Logger: c.log})

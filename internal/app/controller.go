@@ -151,7 +151,7 @@ func (c *controller) build(ctx context.Context) error {
 		return err
 	}
 	c.stamps = c.world.stamps()
-	c.buildAccounts(c.world.target(), incarnation)
+	c.buildAccounts(c.world.target(), incarnation, c.world.lease())
 	c.doubt.Halt("it is not known yet whether the ledger is older than what was delivered")
 	if link := c.opts.Gateways; link.Listen != "" {
 		c.directory = newDirectory(c.ledger, c.target, c.clock, c.log)

@@ -36,6 +36,7 @@ func operate(ctx context.Context, c Cluster, image string, log *slog.Logger) err
 	opts.LeaderElection, opts.LeaderElectionID, opts.LeaderElectionNamespace = true, operatorLease, c.System
 	opts.LeaderElectionReleaseOnCancel = true
 	opts.Logger = logr.FromSlogHandler(log.Handler())
+	ctrl.SetLogger(opts.Logger) // what has no logger of its own would complain with a stack trace
 	mgr, err := ctrl.NewManager(operator.RestConfig(cfg, operatorQPS, operatorBurst), opts)
 	if err != nil {
 		return fmt.Errorf("build the operator: %w", err)

@@ -143,7 +143,7 @@ func (p *platform) buildDelivery(ctx context.Context) error {
 		}
 		p.shared = remote.NewServer(p.machine)
 	}
-	p.buildAccounts(p.machine, incarnation)
+	p.buildAccounts(p.machine, incarnation, relayLease)
 	return nil
 }
 

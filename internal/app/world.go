@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"modeldock.io/internal/api"
 	"modeldock.io/internal/budget"
@@ -18,6 +19,8 @@ type world interface {
 	// follow tells changed of what happens to the objects until ctx ends; an
 	// error ends the controller.
 	follow(ctx context.Context, changed func(budget.Ref)) error
+	// lease is how long a relay may take for one intent; see relayLease.
+	lease() time.Duration
 	// where names it for people.
 	where() string
 	close() error
@@ -42,6 +45,7 @@ func (w *machineWorld) stamps() stampKeeper   { return machineStamps{w.client} }
 func (w *machineWorld) fleet() api.Fleet      { return machineFleet{w.client} }
 func (w *machineWorld) views() []viewSource   { return []viewSource{machineSource(w.client)} }
 func (w *machineWorld) where() string         { return "machine " + w.dir }
+func (w *machineWorld) lease() time.Duration  { return relayLease }
 func (w *machineWorld) close() error          { return w.client.Close() }
 
 func (w *machineWorld) follow(ctx context.Context, changed func(budget.Ref)) error {

@@ -34,6 +34,9 @@ func write(ms *v1alpha1.ModelService, d delivery.Desired, replicas bool) {
 	annotations[v1alpha1.AnnotationID] = d.Ref.ID
 	annotations[v1alpha1.AnnotationLedger] = d.Ledger
 	annotations[v1alpha1.AnnotationGeneration] = strconv.FormatInt(d.Generation, 10)
+	if d.JournalSeq > journalSeq(ms) {
+		annotations[v1alpha1.AnnotationJournalSeq] = strconv.FormatInt(d.JournalSeq, 10)
+	}
 	ms.Annotations = annotations
 	controllerutil.AddFinalizer(ms, v1alpha1.FinalizerLedger)
 
@@ -100,8 +103,13 @@ func identity(ms *v1alpha1.ModelService) budget.Object {
 }
 
 // generation is the ledger's, as it stands on an object; 0 if it is unreadable.
-func generation(ms *v1alpha1.ModelService) int64 {
-	n, err := strconv.ParseInt(ms.Annotations[v1alpha1.AnnotationGeneration], 10, 64)
+func generation(ms *v1alpha1.ModelService) int64 { return number(ms, v1alpha1.AnnotationGeneration) }
+
+// journalSeq is the ledger's at the latest delivery.
+func journalSeq(ms *v1alpha1.ModelService) int64 { return number(ms, v1alpha1.AnnotationJournalSeq) }
+
+func number(ms *v1alpha1.ModelService, annotation string) int64 {
+	n, err := strconv.ParseInt(ms.Annotations[annotation], 10, 64)
 	if err != nil {
 		return 0
 	}

@@ -37,7 +37,7 @@ func (t *Target) status(ms *v1alpha1.ModelService, pods []*corev1.Pod) delivery.
 // statusOf is pure: pods are those of this very object.
 func statusOf(ms *v1alpha1.ModelService, pods []*corev1.Pod, now time.Time) delivery.Status {
 	st := delivery.Status{
-		Ref: refOf(ms), Object: identity(ms), Ledger: ledgerOf(ms), Exists: true,
+		Ref: refOf(ms), Object: identity(ms), Ledger: ledgerOf(ms), JournalSeq: journalSeq(ms), Exists: true,
 		Wanted:    int(min(ms.Spec.Replicas, ms.Spec.Budget.FundedReplicas)),
 		Replicas:  replicas(pods, ms, now),
 		CreatedAt: ms.CreationTimestamp.Time, ObservedAt: now,
