@@ -34,9 +34,9 @@ type Cluster struct {
 	System     string // namespace of what the controllers keep for themselves
 }
 
-// clusterLease leaves an API server that is just away the time to come back:
-// its client asks again by itself for some seconds.
-const clusterLease = 30 * time.Second
+// clusterLease leaves an API server some seconds to answer, and to be read
+// back what became of a create; for as long, a killed relay's row is out of reach.
+const clusterLease = 10 * time.Second
 
 // DefaultNamespace is where ModelServices are made unless a flag says otherwise.
 const DefaultNamespace = deliverykube.DefaultNamespace
