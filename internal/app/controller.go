@@ -17,88 +17,10 @@ import (
 
 	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
-	"modeldock.io/internal/budget"
 	"modeldock.io/internal/console"
 	"modeldock.io/internal/traffic/feed"
 	"modeldock.io/internal/traffic/gateway"
 )
-
-// Names of what a controller runs.
-const (
-	partAPI     = "api"     // the management API and the console
-	partAdmit   = "admit"   // admission, expiry, verification
-	partDeliver = "deliver" // the relay of intents, readiness, credits
-	partOperate = "operate" // on a cluster: ModelServices to Deployments, by whoever holds the Lease
-)
-
-// ControllerParts are all of them.
-func ControllerParts() []string { return []string{partAPI, partAdmit, partDeliver, partOperate} }
-
-// ControllerOptions are the flags of `modeldock controller`.
-type ControllerOptions struct {
-	Listen    string
-	Machine   string   // data directory of the `modeldock up` that runs the models
-	Cluster   Cluster  // or the cluster that does
-	Image     string   // of the simulated engine on a cluster; empty: the operator's default
-	MySQLDSN  string   // see sqlledger.OpenMySQL. A secret
-	Parts     []string // of ControllerParts
-	Insecure  bool     // listen beyond loopback without TLS
-	HeadWait  time.Duration
-	StopGrace time.Duration
-	Gateways  GatewayLink
-}
-
-// GatewayLink is how a controller and its gateways know each other.
-type GatewayLink struct {
-	Listen string   // where gateways get their snapshot; empty: nowhere
-	Token  string   // that both share. A secret
-	URL    string   // where a console user's calls are forwarded to; empty: nowhere
-	Ops    []string // URLs of gateways' operations listeners, to be asked what they see
-}
-
-func (l GatewayLink) used() bool { return l.Listen != "" || l.URL != "" || len(l.Ops) > 0 }
-
-func (l GatewayLink) validate(insecure bool) error {
-	if !l.used() {
-		return nil
-	}
-	errs := []error{validateToken(l.Token)}
-	if l.Listen != "" {
-		errs = append(errs, validateListen(l.Listen, insecure))
-	}
-	return errors.Join(errs...)
-}
-
-// DefaultControllerOptions are the defaults of every flag.
-func DefaultControllerOptions() ControllerOptions {
-	return ControllerOptions{
-		Listen: "127.0.0.1:8081", Cluster: Cluster{Namespace: DefaultNamespace, System: DefaultSystemNamespace}, Parts: ControllerParts(),
-		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second,
-	}
-}
-
-// Validate returns every error at once, each saying what to write instead.
-func (o ControllerOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure), o.Cluster.validate(), o.Gateways.validate(o.Insecure)}
-	if o.MySQLDSN == "" {
-		errs = append(errs, errNoDSN)
-	}
-	if (o.Machine == "") == !o.Cluster.Enabled {
-		errs = append(errs, errors.New("name where the models run: --machine with the data directory of the `modeldock up` that runs them, or --kubernetes"))
-	}
-	if len(o.Parts) == 0 {
-		errs = append(errs, fmt.Errorf("--parts must name at least one of %s", strings.Join(ControllerParts(), ", ")))
-	}
-	for _, p := range o.Parts {
-		if !slices.Contains(ControllerParts(), p) {
-			errs = append(errs, fmt.Errorf("--parts may name %s; got %q", strings.Join(ControllerParts(), ", "), p))
-		}
-	}
-	if o.HeadWait < 0 || o.StopGrace < 0 {
-		errs = append(errs, errors.New("--head-wait and --stop-grace must not be negative"))
-	}
-	return errors.Join(errs...)
-}
 
 // controller is a process of the control plane beside others on one database.
 type controller struct {
@@ -173,26 +95,13 @@ func (c *controller) build(ctx context.Context) error {
 
 func (c *controller) runs(part string) bool { return slices.Contains(c.opts.Parts, part) }
 
+// serve starts the loops and the listeners and, when ctx ends or one of them
+// fails, stops them again.
 func (c *controller) serve(ctx context.Context, listener, link net.Listener, out io.Writer, started func(url string)) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
-	failed := make(chan error, 4)
-	watch := func(f func() error) {
-		c.run(func() {
-			if err := f(); err != nil {
-				failed <- err
-			}
-		})
-	}
-	watch(func() error { return c.world.follow(work, c.targetChanged) })
-	c.startAccounts(work, parts{admit: c.runs(partAdmit), deliver: c.runs(partDeliver)})
-	if c.opts.Cluster.Enabled && c.runs(partOperate) {
-		watch(func() error { return operate(work, c.opts.Cluster, c.opts.Image, c.log) })
-	}
-	if c.directory != nil {
-		moved, seen := c.moved.listen(), c.observed.listen()
-		c.run(func() { c.directory.run(work, merge(work, moved, seen)) })
-	}
+	failed := make(chan error, 8)
+	c.start(work, failed)
 	server := gateway.NewServer(c.handler())
 	server.ErrorLog = log.New(logWriter{c.log}, "", 0)
 	go func() { failed <- server.Serve(listener) }()
@@ -223,6 +132,26 @@ func (c *controller) serve(ctx context.Context, listener, link net.Listener, out
 	c.loops.Wait()
 	c.log.Info("stopped")
 	return err
+}
+
+// start runs what was asked for; what cannot go on says so to failed.
+func (c *controller) start(ctx context.Context, failed chan<- error) {
+	watch := func(f func() error) {
+		c.run(func() {
+			if err := f(); err != nil {
+				failed <- err
+			}
+		})
+	}
+	watch(func() error { return c.world.follow(ctx, c.targetChanged) })
+	c.startAccounts(ctx, parts{admit: c.runs(partAdmit), deliver: c.runs(partDeliver)})
+	if c.opts.Cluster.Enabled && c.runs(partOperate) {
+		watch(func() error { return operate(ctx, c.opts.Cluster, c.opts.Image, c.log) })
+	}
+	if c.directory != nil {
+		moved, seen := c.moved.listen(), c.observed.listen()
+		c.run(func() { c.directory.run(ctx, merge(ctx, moved, seen)) })
+	}
 }
 
 func (c *controller) banner(out io.Writer, url string, link net.Listener) {

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"modeldock.io/internal/budget"
+)
+
+// Names of what a controller runs.
+const (
+	partAPI     = "api"     // the management API and the console
+	partAdmit   = "admit"   // admission, expiry, verification
+	partDeliver = "deliver" // the relay of intents, readiness, credits
+	partOperate = "operate" // on a cluster: ModelServices to Deployments, by whoever holds the Lease
+)
+
+// ControllerParts are all of them.
+func ControllerParts() []string { return []string{partAPI, partAdmit, partDeliver, partOperate} }
+
+// ControllerOptions are the flags of `modeldock controller`.
+type ControllerOptions struct {
+	Listen    string
+	Machine   string   // data directory of the `modeldock up` that runs the models
+	Cluster   Cluster  // or the cluster that does
+	Image     string   // of the simulated engine on a cluster; empty: the operator's default
+	MySQLDSN  string   // see sqlledger.OpenMySQL. A secret
+	Parts     []string // of ControllerParts
+	Insecure  bool     // listen beyond loopback without TLS
+	HeadWait  time.Duration
+	StopGrace time.Duration
+	Gateways  GatewayLink
+}
+
+// GatewayLink is how a controller and its gateways know each other.
+type GatewayLink struct {
+	Listen string   // where gateways get their snapshot; empty: nowhere
+	Token  string   // that both share. A secret
+	URL    string   // where a console user's calls are forwarded to; empty: nowhere
+	Ops    []string // URLs of gateways' operations listeners, to be asked what they see
+}
+
+func (l GatewayLink) used() bool { return l.Listen != "" || l.URL != "" || len(l.Ops) > 0 }
+
+func (l GatewayLink) validate(insecure bool) error {
+	if !l.used() {
+		return nil
+	}
+	errs := []error{validateToken(l.Token)}
+	if l.Listen != "" {
+		errs = append(errs, validateListen(l.Listen, insecure))
+	}
+	return errors.Join(errs...)
+}
+
+// DefaultControllerOptions are the defaults of every flag.
+func DefaultControllerOptions() ControllerOptions {
+	return ControllerOptions{
+		Listen: "127.0.0.1:8081", Cluster: Cluster{Namespace: DefaultNamespace, System: DefaultSystemNamespace}, Parts: ControllerParts(),
+		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second,
+	}
+}
+
+// Validate returns every error at once, each saying what to write instead.
+func (o ControllerOptions) Validate() error {
+	errs := []error{validateListen(o.Listen, o.Insecure), o.Cluster.validate(), o.Gateways.validate(o.Insecure)}
+	if o.MySQLDSN == "" {
+		errs = append(errs, errNoDSN)
+	}
+	if (o.Machine == "") == !o.Cluster.Enabled {
+		errs = append(errs, errors.New("name where the models run: --machine with the data directory of the `modeldock up` that runs them, or --kubernetes"))
+	}
+	if len(o.Parts) == 0 {
+		errs = append(errs, fmt.Errorf("--parts must name at least one of %s", strings.Join(ControllerParts(), ", ")))
+	}
+	for _, p := range o.Parts {
+		if !slices.Contains(ControllerParts(), p) {
+			errs = append(errs, fmt.Errorf("--parts may name %s; got %q", strings.Join(ControllerParts(), ", "), p))
+		}
+	}
+	if o.HeadWait < 0 || o.StopGrace < 0 {
+		errs = append(errs, errors.New("--head-wait and --stop-grace must not be negative"))
+	}
+	return errors.Join(errs...)
+}
