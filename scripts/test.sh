@@ -101,7 +101,7 @@ layer "console build" build_console
 # The binary that the browser and the peers talk to has the console inside.
 go build -o "$work/bin/modeldock" ./cmd/modeldock || die "modeldock does not build"
 layer "generated code matches its sources" scripts/generated.sh check
-layer "go vet" go vet -tags "peers soak engines mariadb" ./...
+layer "go vet" go vet -tags "peers soak engines mariadb redis" ./...
 layer "builds without a C compiler" env CGO_ENABLED=0 go build ./...
 
 say "go tests with the race detector"
@@ -110,10 +110,15 @@ say "go tests with the race detector"
 layer "MariaDB is installed" bash -c '. scripts/lib.sh; install_packages mariadb-server'
 say "the ledger on MariaDB, with the race detector"
 "$tally" -race -count=1 -timeout 15m -tags mariadb -run MySQL ./internal/budget/sqlledger/
+layer "Redis is installed" bash -c '. scripts/lib.sh; install_packages redis-server'
+say "limits and cached answers in Redis, with the race detector"
+"$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/gateway/
 say "scenarios on one machine, architecture"
 "$tally" -count=1 -timeout 15m ./test/scenario/... ./internal/architecture/...
 say "two management APIs on one MariaDB"
 "$tally" -count=1 -tags mariadb -timeout 15m -run 'TwoManagementAPIs|Shared' ./test/scenario/...
+say "one machine with a Redis that dies"
+"$tally" -count=1 -tags redis -timeout 10m -run Redis ./test/scenario/...
 say "soak, short form: kill -9 of any of six processes on one MariaDB for 30 s"
 MODELDOCK_SOAK_SECONDS=30 "$tally" -count=1 -tags "soak mariadb" -timeout 10m -run KillAny ./test/scenario/...
 say "soak, short form: kill -9 under load, 5 times"

@@ -8,7 +8,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -38,7 +37,6 @@ type Config struct {
 	Gateways int // that share this Redis, for the time when it is away; at least 1
 	Lease    time.Duration
 	Clock    func() time.Time // of the local counts
-	Logger   *slog.Logger
 }
 
 // Limiter implements limit.Limiter.
