@@ -94,7 +94,7 @@ need_node
 if ! install_packages chromium fonts-noto-cjk; then
   skip_layer "browser" "Chromium is missing"
 fi
-layer "MariaDB, container runtime and network plugins are installed" bash -c '. scripts/lib.sh; install_packages mariadb-server runc containernetworking-plugins iproute2'
+layer "MariaDB, Redis, container runtime and network plugins are installed" bash -c '. scripts/lib.sh; install_packages mariadb-server redis-server runc containernetworking-plugins iproute2'
 
 # The linter and Kubernetes are the longest builds and need nothing of ours:
 # they are made beside the console and the unit tests.
@@ -107,17 +107,21 @@ layer "console build" build_console
 # The binary that the browser and the peers talk to has the console inside.
 go build -o "$work/bin/modeldock" ./cmd/modeldock || die "modeldock does not build"
 layer "generated code matches its sources" scripts/generated.sh check
-layer "go vet" go vet -tags "peers soak engines mariadb cluster" ./...
+layer "go vet" go vet -tags "peers soak engines mariadb redis cluster" ./...
 layer "builds without a C compiler" env CGO_ENABLED=0 go build ./...
 
 say "go tests with the race detector"
 "$tally" -race -count=1 -timeout 20m $(go list ./... | grep -v -e /test/scenario -e /internal/architecture)
 say "the ledger on MariaDB, with the race detector"
 "$tally" -race -count=1 -timeout 15m -tags mariadb -run MySQL ./internal/budget/sqlledger/
+say "limits and cached answers in Redis, with the race detector"
+"$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/gateway/
 say "scenarios on one machine, architecture"
 "$tally" -count=1 -timeout 15m ./test/scenario/... ./internal/architecture/...
 say "two management APIs on one MariaDB"
 "$tally" -count=1 -tags mariadb -timeout 15m -run 'TwoManagementAPIs|Shared' ./test/scenario/...
+say "one machine with a Redis that dies"
+"$tally" -count=1 -tags redis -timeout 10m -run Redis ./test/scenario/...
 say "soak, short form: kill -9 of any of six processes on one MariaDB for 30 s"
 MODELDOCK_SOAK_SECONDS=30 "$tally" -count=1 -tags "soak mariadb" -timeout 10m -run KillAny ./test/scenario/...
 say "soak, short form: kill -9 under load, 5 times"

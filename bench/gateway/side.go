@@ -21,7 +21,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/cache"
 	"modeldock.io/internal/traffic/gateway"
+	"modeldock.io/internal/traffic/limit"
 	"modeldock.io/internal/traffic/route"
 )
 
@@ -131,8 +133,8 @@ const (
 	benchKey   = "mdk_k9_the-secret-of-team-9"
 )
 
-// newGateway has everything on: 200 keys, 400 models, grants, two replicas,
-// metrics and evidence. The caller uses a grant.
+// newGateway has everything on: 200 keys, 400 models, grants, limits of
+// tenants and keys, two replicas, metrics and evidence. The caller uses a grant.
 func newGateway(engine string) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	logger := slog.New(slog.DiscardHandler)
@@ -151,6 +153,7 @@ func newGateway(engine string) (http.Handler, error) {
 	return gateway.New(gateway.Config{
 		Snapshot: func() *traffic.Snapshot { return snapshot },
 		Table:    table, Recorder: recorder, Logger: logger, Registerer: registry,
+		Limiter: limit.NewMemory(time.Now), Results: cache.NewMemory(time.Now, cache.DefaultBytes),
 	})
 }
 
@@ -158,12 +161,15 @@ func benchSnapshot() *traffic.Snapshot {
 	s := &traffic.Snapshot{
 		Version: 1, At: time.Now(), Keys: map[string]traffic.Key{},
 		Grants: map[traffic.GrantKey]struct{}{}, Owned: map[string]map[string]struct{}{},
+		Limits: map[string]traffic.Limits{},
 	}
+	plenty := traffic.Rates{RequestsPerMinute: 1e9, TokensPerMinute: 1e11, Concurrency: 1e5, TokensPerDay: 1e11}
 	for i := range tenants {
 		tenant := fmt.Sprint("team-", i)
 		id := fmt.Sprint("k", i)
 		s.Keys[id] = traffic.Key{ID: id, Tenant: tenant, SecretHash: sha256.Sum256([]byte("the-secret-of-" + tenant))}
 		s.Owned[tenant] = map[string]struct{}{}
+		s.Limits[tenant] = traffic.Limits{Together: plenty, PerKey: plenty}
 		for m := range 2 {
 			name := fmt.Sprint("chat-", m)
 			if i != 9 {

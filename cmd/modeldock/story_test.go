@@ -140,6 +140,10 @@ func TestExitCodes(t *testing.T) {
 		{boss, "key revoke nobody", exitNotFound, ""},
 		{boss, "get one", exitUsage, "--tenant NAME"},
 		{a, "quota set x 1", exitUnauthorised, "admin"},
+		{boss, "limits get nobody", exitNotFound, "nobody"},
+		{a, "limits set x --concurrency 1", exitUnauthorised, "admin"},
+		{boss, "limits set x --concurrency -1", exitUsage, "concurrency"},
+		{boss, "limits set x --max-class first", exitUsage, "maxClass"},
 		{a, "pool set x 1", exitUnauthorised, ""},
 		{a, "key list", exitUnauthorised, ""},
 		{a, "key create x", exitUnauthorised, ""},
@@ -203,7 +207,7 @@ func TestOutputs(t *testing.T) {
 			t.Errorf("%v: %q", args, d.out)
 		}
 	}
-	for _, args := range [][]string{{"models"}, {"nodes"}, {"quota", "get"}, {"pool", "get", "default"}, {"grant", "list"}, {"version"}, {"explain", "one"}, {"ledger", "journal", "one"}} {
+	for _, args := range [][]string{{"models"}, {"nodes"}, {"quota", "get"}, {"limits", "get"}, {"pool", "get", "default"}, {"grant", "list"}, {"version"}, {"explain", "one"}, {"ledger", "journal", "one"}} {
 		d := a.run(append(args, "-o", "json")...)
 		if !json.Valid([]byte(d.out)) {
 			t.Errorf("%v -o json: %q", args, d.out)

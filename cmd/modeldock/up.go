@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -10,7 +11,7 @@ import (
 
 func (c *cli) upCommand() *cobra.Command {
 	o := app.DefaultUpOptions()
-	var dsnFile string
+	var dsnFile, redisAddress, redisFile string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run the whole platform on this machine",
@@ -25,6 +26,9 @@ func (c *cli) upCommand() *cobra.Command {
 			}
 			o.Executable, o.Version = exe, version
 			if o.MySQLDSN, err = secret(dsnFile, "--mysql-dsn-file", app.DSNVariable); err != nil {
+				return &exitError{exitUsage, err}
+			}
+			if o.Counts.RedisURL, err = redisURL(redisAddress, redisFile); err != nil {
 				return &exitError{exitUsage, err}
 			}
 			if err := o.Validate(); err != nil {
@@ -43,9 +47,25 @@ func (c *cli) upCommand() *cobra.Command {
 	f.BoolVar(&o.Manual, "manual", o.Manual, "let the loops stand still; `modeldock step` runs them one round at a time")
 	f.BoolVar(&o.NoDemo, "no-demo", o.NoDemo, "start without tenants: pool \"default\" and the admin's key alone")
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
+	f.StringVar(&redisAddress, "redis", "", "HOST:PORT of a Redis that gateways share for limits and cached answers (default: "+app.RedisVariable+", else in this process)")
+	f.StringVar(&redisFile, "redis-url-file", "", "file with redis://USER:PASSWORD@HOST:PORT/0, for a Redis with a password")
+	f.IntVar(&o.Counts.Gateways, "gateways", o.Counts.Gateways, "gateways that share this Redis: while it is away, each holds callers to its share of their limits")
+	f.IntVar(&o.Counts.CacheMiB, "cache-mib", o.Counts.CacheMiB, "cached answers kept in memory where there is no Redis")
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at release and shutdown")
 	return cmd
+}
+
+// redisURL finds the Redis that is shared, if there is one: the flag carries
+// no secret, the file and the environment may.
+func redisURL(address, file string) (string, error) {
+	if address != "" {
+		if file != "" {
+			return "", errors.New("name Redis by --redis or by --redis-url-file, not by both")
+		}
+		return app.RedisAddress(address)
+	}
+	return secret(file, "--redis-url-file", app.RedisVariable)
 }
 
 // remember saves a context for the started platform, so that the next

@@ -64,15 +64,25 @@ func overlay(m *modelspec.Model, in openapi.Model) {
 	if in.Traffic != nil {
 		set(&m.Traffic.Weight, in.Traffic.Weight)
 	}
+	if in.Cache != nil {
+		m.Cache = mergedCache(m.Cache, *in.Cache)
+	}
+}
+
+// mergedCache fills in how long answers are kept where the cache is on.
+func mergedCache(now modelspec.Cache, in openapi.CachePolicy) modelspec.Cache {
+	set(&now.Enabled, in.Enabled)
+	set(&now.TTLSeconds, in.TtlSeconds)
+	if now.Enabled && now.TTLSeconds == 0 && in.TtlSeconds == nil {
+		now.TTLSeconds = modelspec.DefaultCacheSeconds
+	}
+	return now
 }
 
 // checkBuilt refuses settings of later work with 501.
 func checkBuilt(in openapi.Model) error {
 	if in.Scaling != nil {
 		return notBuilt("model.scaling", "scaling")
-	}
-	if c := in.Cache; c != nil && (value(c.Enabled, false) || c.TtlSeconds != nil) {
-		return notBuilt("model.cache", "the result cache")
 	}
 	if c := in.ColdStart; c != nil &&
 		(value(c.TimeoutSeconds, modelspec.DefaultColdStartSeconds) != modelspec.DefaultColdStartSeconds ||

@@ -14,13 +14,6 @@ func (s handlers) GetScaling(c *gin.Context, _ openapi.ID, _ openapi.GetScalingP
 	s.fail(c, notBuilt("", "scaling"))
 }
 
-// PutLimits will set a tenant's limits.
-func (s handlers) PutLimits(c *gin.Context, _ openapi.TenantPath) {
-	if s.adminOnly(c) {
-		s.fail(c, notBuilt("", "limits"))
-	}
-}
-
 // FitNodes will answer where a model would fit.
 func (s handlers) FitNodes(c *gin.Context) { s.fail(c, notBuilt("", "the fit question")) }
 

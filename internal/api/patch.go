@@ -44,7 +44,7 @@ func (s handlers) PatchRequest(c *gin.Context, id openapi.ID, params openapi.Pat
 // refuses the result if the request changes before it gets there.
 func (s *Server) patchOf(ctx context.Context, ref budget.Ref, in openapi.Patch) (budget.Patch, error) {
 	p := budget.Patch{Generation: in.Generation}
-	if err := checkBuilt(openapi.Model{Scaling: in.Scaling, Cache: in.Cache, ColdStart: in.ColdStart}); err != nil {
+	if err := checkBuilt(openapi.Model{Scaling: in.Scaling, ColdStart: in.ColdStart}); err != nil {
 		return p, err
 	}
 	r, err := s.Ledger.Get(ctx, ref)
@@ -62,7 +62,8 @@ func (s *Server) patchOf(ctx context.Context, ref budget.Ref, in openapi.Patch) 
 		p.Traffic = &modelspec.Traffic{Weight: value(in.Traffic.Weight, r.Model.Traffic.Weight)}
 	}
 	if in.Cache != nil {
-		p.Cache = &modelspec.Cache{Enabled: value(in.Cache.Enabled, r.Model.Cache.Enabled), TTLSeconds: value(in.Cache.TtlSeconds, r.Model.Cache.TTLSeconds)}
+		merged := mergedCache(r.Model.Cache, *in.Cache)
+		p.Cache = &merged
 	}
 	if in.ColdStart != nil {
 		p.ColdStart = &modelspec.ColdStart{
@@ -103,7 +104,7 @@ func patchDetails(p budget.Patch) string {
 		text += fmt.Sprintf(", weight %d", p.Traffic.Weight)
 	}
 	if p.Cache != nil {
-		text += fmt.Sprintf(", cache %t", p.Cache.Enabled)
+		text += fmt.Sprintf(", cache %t for %d s", p.Cache.Enabled, p.Cache.TTLSeconds)
 	}
 	if p.ColdStart != nil {
 		text += fmt.Sprintf(", cold start %d s and %d waiting", p.ColdStart.TimeoutSeconds, p.ColdStart.MaxWaiting)

@@ -88,7 +88,7 @@ func TestPatchRefusals(t *testing.T) {
 		`{"generation":1,"cost":2}`: "cost", `{"generation":1,"model":{}}`: "model", `{"generation":1,"replicas":{"mid":1}}`: "replicas.mid",
 		`{"generation":1,"replicas":{"min":1,"min":2}}`: "replicas.min", `{"generation":1,"replicas":{"min":-1}}`: "replicas.min",
 		`{"generation":1,"replicas":{"min":3,"max":2}}`: "replicas.max", `{"generation":1,"replicas":{"max":0}}`: "replicas.max",
-		`{"generation":1,"traffic":{"weight":1001}}`: "traffic.weight", `{"generation":1} {}`: "",
+		`{"generation":1,"traffic":{"weight":1001}}`: "traffic.weight", `{"generation":1,"cache":{"enabled":true,"ttlSeconds":0}}`: "cache.ttlSeconds", `{"generation":1} {}`: "",
 	} {
 		e := b.ask(b.a, "PATCH", "/requests/one", body).fails(400, "invalid_request")
 		if got := value(e.Field, ""); got != field || strings.Contains(e.Message, "model.") {
@@ -96,7 +96,7 @@ func TestPatchRefusals(t *testing.T) {
 		}
 	}
 	for body, field := range map[string]string{
-		`{"generation":1,"scaling":{}}`: "scaling", `{"generation":1,"cache":{"enabled":true}}`: "cache", `{"generation":1,"coldStart":{"maxWaiting":5}}`: "coldStart",
+		`{"generation":1,"scaling":{}}`: "scaling", `{"generation":1,"coldStart":{"maxWaiting":5}}`: "coldStart",
 	} {
 		if e := b.ask(b.a, "PATCH", "/requests/one", body).fails(501, "not_implemented"); value(e.Field, "") != field {
 			t.Errorf("%s: field %q, want %q", body, value(e.Field, ""), field)

@@ -93,7 +93,7 @@ func payer(p Principal, in openapi.Submit) (string, error) {
 	}
 }
 
-// permit checks the tenant's allow lists. A request that is already there is
+// permit checks the tenant's highest priority and its allow lists. A request that is already there is
 // not judged again: the same submit must stay the same answer.
 func (s *Server) permit(ctx context.Context, sub budget.Submission) error {
 	if _, err := s.Ledger.Get(ctx, sub.Ref); err == nil {
@@ -108,7 +108,7 @@ func (s *Server) permit(ctx context.Context, sub budget.Submission) error {
 	} else if err != nil {
 		return fmt.Errorf("read the tenant: %w", err)
 	}
-	if err := checkPool(t, sub.Pool); err != nil {
+	if err := errors.Join(checkPriority(t, sub.Priority), checkPool(t, sub.Pool)); err != nil {
 		return err
 	}
 	return checkAllowed(t, sub.Model, s.ArgsOutside(sub.Model), s.OnLoopback)

@@ -82,7 +82,7 @@ func calls() []call {
 		{"GET", "/tenants", "/tenants", "", 200},
 		{"GET", "/tenants/{tenant}", "/tenants/team-a", "", 200},
 		{"PUT", "/tenants/{tenant}/quota", "/tenants/team-a/quota", `{"cap":2}`, 200},
-		{"PUT", "/tenants/{tenant}/limits", "/tenants/team-a/limits", `{}`, 501},
+		{"PUT", "/tenants/{tenant}/limits", "/tenants/team-a/limits", `{}`, 200},
 		{"PUT", "/tenants/{tenant}/engines", "/tenants/team-a/engines", `{"allow":["ollama"]}`, 200},
 		{"PUT", "/tenants/{tenant}/pools", "/tenants/team-a/pools", `{"allow":[]}`, 200},
 		{"GET", "/pools", "/pools", "", 200},
@@ -274,7 +274,7 @@ func TestBodies(t *testing.T) {
 	if l := read[openapi.RequestList](b.ask(b.a, "GET", "/requests", ""), 200); len(l.Items) != 0 {
 		t.Errorf("%d requests were stored", len(l.Items))
 	}
-	for body, field := range map[string]string{`{"scaling":{}}`: "model.scaling", `{"cache":{"enabled":true}}`: "model.cache", `{"coldStart":{"maxWaiting":5}}`: "model.coldStart"} {
+	for body, field := range map[string]string{`{"scaling":{}}`: "model.scaling", `{"coldStart":{"maxWaiting":5}}`: "model.coldStart"} {
 		e := b.ask(b.a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":`+body+`}`).fails(501, "not_implemented")
 		if value(e.Field, "") != field {
 			t.Errorf("%s: field %q, want %q", body, value(e.Field, ""), field)

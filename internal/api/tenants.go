@@ -139,7 +139,7 @@ func (s *Server) changed(c *gin.Context, answer any, err error, details ...strin
 }
 
 func tenantWire(t budget.Tenant) openapi.Tenant {
-	out := openapi.Tenant{Tenant: t.Name, Cap: t.Cap, Used: t.Used, Engines: t.Engines, Pools: t.Pools}
+	out := openapi.Tenant{Tenant: t.Name, Cap: t.Cap, Used: t.Used, Limits: limitsWire(t.Limits), Engines: t.Engines, Pools: t.Pools}
 	if out.Engines == nil {
 		out.Engines = []string{}
 	}

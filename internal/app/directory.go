@@ -123,6 +123,9 @@ func (d *directory) readAccess(ctx context.Context, s *traffic.Snapshot, now tim
 			s.Keys[k.ID] = traffic.Key{ID: k.ID, Tenant: k.Tenant, Admin: k.Role == budget.RoleAdmin, SecretHash: k.SecretHash, ExpiresAt: k.ExpiresAt}
 		}
 	}
+	if s.Limits, err = d.limits(ctx); err != nil {
+		return err
+	}
 	grants, err := d.ledger.Grants(ctx)
 	if err != nil {
 		return fmt.Errorf("read the grants: %w", err)
@@ -144,6 +147,31 @@ func (d *directory) readAccess(ctx context.Context, s *traffic.Snapshot, now tim
 	return nil
 }
 
+// limits are those of the tenants that have any.
+func (d *directory) limits(ctx context.Context) (map[string]traffic.Limits, error) {
+	tenants, err := d.ledger.Tenants(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the tenants' limits: %w", err)
+	}
+	var out map[string]traffic.Limits
+	for _, t := range tenants {
+		l := traffic.Limits{
+			Together: traffic.Rates(t.Limits.Together()), Window: time.Duration(t.Limits.WindowSeconds) * time.Second, MaxClass: string(t.Limits.MaxClass),
+		}
+		if t.Limits.PerKey != nil {
+			l.PerKey = traffic.Rates(*t.Limits.PerKey)
+		}
+		if l.Together == (traffic.Rates{}) && l.PerKey == (traffic.Rates{}) && l.MaxClass == "" {
+			continue
+		}
+		if out == nil {
+			out = map[string]traffic.Limits{}
+		}
+		out[t.Name] = l
+	}
+	return out, nil
+}
+
 // pending is a model whose budget is not granted yet: a caller that comes right
 // after the submit waits with it, a later one is told the reason.
 func (d *directory) pending(r budget.Reservation, now time.Time) traffic.Model {
@@ -156,10 +184,15 @@ func (d *directory) pending(r budget.Reservation, now time.Time) traffic.Model {
 }
 
 func served(r budget.Reservation) traffic.Model {
+	var kept time.Duration
+	if r.Model.Cache.Enabled {
+		kept = time.Duration(r.Model.Cache.TTLSeconds) * time.Second
+	}
 	return traffic.Model{
 		Owner: r.Tenant, Name: r.Model.Name, Version: r.Model.Version, RequestID: r.ID,
 		Weight: r.Model.Traffic.Weight, CreatedAt: r.CreatedAt,
 		WaitTimeout: time.Duration(r.Model.ColdStart.TimeoutSeconds) * time.Second, MaxWaiting: r.Model.ColdStart.MaxWaiting,
+		CacheTTL:     kept,
 		Simulated:    r.Model.Engine == modelspec.EngineSimulated,
 		ReleaseAsked: !r.ReleaseRequestedAt.IsZero(),
 	}

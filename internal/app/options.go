@@ -27,6 +27,7 @@ type UpOptions struct {
 	Insecure  bool // listen beyond loopback without TLS
 	HeadWait  time.Duration
 	StopGrace time.Duration
+	Counts    CountOptions
 	Version   string
 	// Executable is the binary that supervises models; this one.
 	Executable string
@@ -40,6 +41,7 @@ func DefaultUpOptions() UpOptions {
 		Store:     storeSQLite,
 		HeadWait:  budget.DefaultHeadWait,
 		StopGrace: 30 * time.Second,
+		Counts:    DefaultCountOptions(),
 	}
 }
 
@@ -52,7 +54,7 @@ const (
 // Validate returns every error at once, each saying what to write instead.
 func (o UpOptions) Validate() error {
 	errs := []error{validateListen(o.Listen, o.Insecure)}
-	errs = append(errs, o.validateStore())
+	errs = append(errs, o.validateStore(), o.Counts.Validate())
 	if o.Cards != "" {
 		if _, err := device.ParseCards("", o.Cards); err != nil {
 			errs = append(errs, fmt.Errorf("--%w", err))

@@ -13,8 +13,11 @@ func TestOptionsTellEveryErrorAtOnce(t *testing.T) {
 	if err := DefaultUpOptions().Validate(); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
-	err := UpOptions{Listen: "here", Store: "json:", Cards: "2y5", HeadWait: -1}.Validate()
-	for _, flag := range []string{"--listen", "--store", "--cards", "--data-dir", "--head-wait"} {
+	err := UpOptions{Listen: "here", Store: "json:", Cards: "2y5", HeadWait: -1, Counts: CountOptions{RedisURL: "redis://u:geheim@[::1/"}}.Validate()
+	if err != nil && strings.Contains(err.Error(), "geheim") {
+		t.Errorf("a password is shown: %v", err)
+	}
+	for _, flag := range []string{"Redis", "--gateways", "--cache-mib", "--listen", "--store", "--cards", "--data-dir", "--head-wait"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("nothing is said of %s: %v", flag, err)
 		}

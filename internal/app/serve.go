@@ -67,7 +67,7 @@ func (p *platform) shutdown(server *http.Server, stopWork func()) error {
 	p.gateway.Close()
 	last, cancelLast := context.WithTimeout(context.Background(), p.opts.StopGrace)
 	defer cancelLast()
-	err := errors.Join(p.recorder.FlushAndClose(last), p.machine.Close(last), p.ledger.Close())
+	err := errors.Join(p.counts.close(), p.recorder.FlushAndClose(last), p.machine.Close(last), p.ledger.Close())
 	p.log.Info("stopped")
 	return err
 }

@@ -44,6 +44,7 @@ type platform struct {
 	recorder  *gateway.BatchRecorder
 	gateway   *gateway.Gateway
 	directory *directory
+	counts    counts
 	files     *stamps // the stamps in the data directory
 }
 
@@ -173,9 +174,12 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 	if p.recorder, err = gateway.NewBatchRecorder(p.ledger.PutInferences, p.log, p.registry); err != nil {
 		return fmt.Errorf("build the evidence recorder: %w", err)
 	}
+	if p.counts, err = openCounts(p.opts.Counts, p.clock, p.log, p.registry); err != nil {
+		return fmt.Errorf("prepare limits and result cache: %w", err)
+	}
 	p.gateway, err = gateway.New(gateway.Config{
 		Snapshot: p.directory.snapshot, Refresh: p.directory.refreshSince, Table: p.table, Recorder: p.recorder, Clock: p.clock, Logger: p.log,
-		Principal: p.consolePrincipal, Registerer: p.registry,
+		Limiter: p.counts.limiter, Results: p.counts.results, Principal: p.consolePrincipal, Registerer: p.registry,
 	})
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)

@@ -66,6 +66,8 @@ func cores() map[string][]string {
 		"internal/traffic":          nil,
 		"internal/traffic/route":    {"internal/traffic"},
 		"internal/traffic/waitroom": {"internal/traffic"},
+		"internal/traffic/limit":    {"internal/traffic"},
+		"internal/traffic/cache":    nil,
 		"internal/evidence":         {"internal/budget", "internal/delivery", "internal/traffic"},
 	}
 }
@@ -124,6 +126,7 @@ func keepers() map[string][]string {
 	return map[string][]string{
 		"modernc.org/sqlite":             {"internal/budget/sqlledger", "internal/app", "bench/", "test/"},
 		"github.com/go-sql-driver":       {"internal/budget/sqlledger", "internal/app", "bench/", "test/"},
+		"github.com/redis/go-redis":      {"internal/traffic/redislink", "internal/traffic/limit/redislimit", "internal/traffic/cache/rediscache", "test/"},
 		"k8s.io/":                        cluster,
 		"sigs.k8s.io/controller-runtime": cluster,
 		"github.com/gin-gonic/gin":       {"internal/api"},

@@ -84,12 +84,14 @@ func (r Reservation) Need() int64 { return r.Cost * int64(r.Model.Replicas.Funde
 // Tenant is who pays. Used never goes above Cap by a new reservation, but an
 // admin may lower Cap below Used. Engines is the allow list of engines and
 // source prefixes ("*" allows everything), Pools of pools beside "default".
+// Limits bound its traffic and what it may ask for.
 type Tenant struct {
 	Name    string
 	Cap     int64
 	Used    int64
 	Engines []string
 	Pools   []string
+	Limits  Limits
 }
 
 // Pool is a bucket of slots.

@@ -135,6 +135,9 @@ type Quotas interface {
 	SetQuota(ctx context.Context, tenant string, limit int64) (Tenant, error)
 	SetEngines(ctx context.Context, tenant string, allow []string) (Tenant, error)
 	SetPools(ctx context.Context, tenant string, allow []string) (Tenant, error)
+	// SetLimits replaces all limits of a tenant. The ledger keeps them; it is
+	// the gateways that count.
+	SetLimits(ctx context.Context, tenant string, limits Limits) (Tenant, error)
 	Pools(ctx context.Context) ([]Pool, error)
 	SetPool(ctx context.Context, pool string, limit int64) (Pool, error)
 }

@@ -6,6 +6,7 @@ const (
 	DefaultGPUMemory           = 4096 // MiB
 	DefaultWeight              = 100
 	DefaultColdStartSeconds    = 120
+	DefaultCacheSeconds        = 300
 	DefaultColdStartMaxWaiting = 1000
 )
 

@@ -48,7 +48,8 @@ type ColdStart struct {
 	MaxWaiting     int `json:"maxWaiting"`
 }
 
-// Cache configures the exact-match result cache.
+// Cache configures the exact-match result cache: how long an answer is kept
+// where it is on.
 type Cache struct {
 	Enabled    bool `json:"enabled"`
 	TTLSeconds int  `json:"ttlSeconds,omitempty"`

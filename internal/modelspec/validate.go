@@ -25,6 +25,7 @@ const (
 	MaxWeight    = 1000
 	MaxColdStart = 3600 // seconds
 	MaxWaiting   = 100_000
+	MaxCache     = 7 * 24 * 3600 // seconds
 	MaxArgs      = 256
 	MaxArgBytes  = 8192
 )
@@ -90,6 +91,7 @@ func (m Model) checkSizes() error {
 		{"model.coldStart.timeoutSeconds", int64(m.ColdStart.TimeoutSeconds), 1, MaxColdStart},
 		{"model.coldStart.maxWaiting", int64(m.ColdStart.MaxWaiting), 0, MaxWaiting},
 		{"model.port", int64(m.Port), 0, 65535},
+		{"model.cache.ttlSeconds", int64(m.Cache.TTLSeconds), m.Cache.least(), MaxCache},
 	}
 	for _, r := range ranges {
 		if r.v < r.lo || r.v > r.hi {
@@ -100,6 +102,14 @@ func (m Model) checkSizes() error {
 		return &FieldError{"model.replicas.max", fmt.Sprintf("model.replicas.max (%d) is below model.replicas.min (%d)", m.Replicas.Max, m.Replicas.Min)}
 	}
 	return nil
+}
+
+// least is how long answers are kept at least, where they are kept.
+func (c Cache) least() int64 {
+	if c.Enabled {
+		return 1
+	}
+	return 0
 }
 
 func (m Model) checkEngine() error {

@@ -27,10 +27,11 @@ type Model struct {
 	WaitTimeout  time.Duration // how long a caller may wait for a replica
 	MaxWaiting   int
 	Simulated    bool
-	Failure      string    // non-empty: it cannot load, waiters fail at once with this
-	ExpectedAt   time.Time // when a replica is expected to be ready; zero: unknown
-	ReleaseAsked bool      // no new requests
-	Pending      bool      // its budget is not granted yet: callers wait, lists leave it out
+	Failure      string        // non-empty: it cannot load, waiters fail at once with this
+	ExpectedAt   time.Time     // when a replica is expected to be ready; zero: unknown
+	ReleaseAsked bool          // no new requests
+	CacheTTL     time.Duration // how long its deterministic answers are kept; 0: they are not
+	Pending      bool          // its budget is not granted yet: callers wait, lists leave it out
 }
 
 // GrantKey is one permission: Grantee may call Owner's Model.
@@ -38,6 +39,24 @@ type GrantKey struct {
 	Owner   string
 	Model   string
 	Grantee string
+}
+
+// Rates are figures that a gateway counts against; zero is no limit.
+type Rates struct {
+	RequestsPerMinute int64
+	TokensPerMinute   int64
+	Concurrency       int64
+	TokensPerDay      int64 // by the UTC calendar
+}
+
+// Limits are what the callers of one tenant may use.
+type Limits struct {
+	Together Rates // of all its keys
+	PerKey   Rates // of each of its keys by itself
+	// Window is how much of a minute's figure may come at once: its share of
+	// so much time. Zero is the whole minute.
+	Window   time.Duration
+	MaxClass string // the highest priority class of its callers who wait; empty: any
 }
 
 // Snapshot is everything that a gateway decides by, immutable once published.
@@ -48,6 +67,7 @@ type Snapshot struct {
 	Keys    map[string]Key // by key id; revoked keys are absent
 	Models  []Model
 	Grants  map[GrantKey]struct{}
+	Limits  map[string]Limits // by tenant; those without limits are absent
 	// Owned has every name a tenant ever owned: such a name never resolves to
 	// a grant.
 	Owned map[string]map[string]struct{}

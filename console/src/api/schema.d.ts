@@ -259,7 +259,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** @description Not built yet; answers 501. */
+        /** @description Replaces all limits of a tenant; a figure that is left out is no limit. */
         put: operations["putLimits"];
         post?: never;
         delete?: never;
@@ -889,11 +889,56 @@ export interface components {
             cap: number;
             /** Format: int64 */
             used: number;
-            limits?: {
-                [key: string]: unknown;
-            };
+            limits: components["schemas"]["Limits"];
             engines: string[];
             pools: string[];
+        };
+        Rates: {
+            /** Format: int64 */
+            requestsPerMinute?: number;
+            /**
+             * Format: int64
+             * @description Reserved by an estimate when a request starts and settled by its usage
+             */
+            tokensPerMinute?: number;
+            /** Format: int64 */
+            concurrency?: number;
+            /**
+             * Format: int64
+             * @description By the UTC calendar
+             */
+            tokensPerDay?: number;
+        };
+        /** @description The first four count all keys of the tenant together; what is left out is not limited */
+        Limits: {
+            /** Format: int64 */
+            requestsPerMinute?: number;
+            /**
+             * Format: int64
+             * @description Reserved by an estimate when a request starts and settled by its usage
+             */
+            tokensPerMinute?: number;
+            /** Format: int64 */
+            concurrency?: number;
+            /**
+             * Format: int64
+             * @description By the UTC calendar
+             */
+            tokensPerDay?: number;
+            perKey?: components["schemas"]["Rates"];
+            /**
+             * Format: int64
+             * @description What may come at once: the share of a minute figure for so many seconds
+             * @default 60
+             */
+            windowSeconds?: number;
+            /** @description Of the tenant's submits */
+            maxPriority?: number;
+            /**
+             * @description Of the tenant's callers who wait for a replica
+             * @enum {string}
+             */
+            maxClass?: "interactive" | "default" | "batch";
         };
         TenantList: {
             items: components["schemas"]["Tenant"][];
@@ -1526,8 +1571,21 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Limits"];
+            };
+        };
         responses: {
+            /** @description The tenant */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tenant"];
+                };
+            };
             default: components["responses"]["Error"];
         };
     };

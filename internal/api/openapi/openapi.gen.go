@@ -183,6 +183,27 @@ func (e JournalEntryOp) Valid() bool {
 	}
 }
 
+// Defines values for LimitsMaxClass.
+const (
+	LimitsMaxClassBatch       LimitsMaxClass = "batch"
+	LimitsMaxClassDefault     LimitsMaxClass = "default"
+	LimitsMaxClassInteractive LimitsMaxClass = "interactive"
+)
+
+// Valid indicates whether the value is a known member of the LimitsMaxClass enum.
+func (e LimitsMaxClass) Valid() bool {
+	switch e {
+	case LimitsMaxClassBatch:
+		return true
+	case LimitsMaxClassDefault:
+		return true
+	case LimitsMaxClassInteractive:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ModelClass.
 const (
 	Llm         ModelClass = "llm"
@@ -236,16 +257,16 @@ func (e ModelEngine) Valid() bool {
 
 // Defines values for ModelWorkload.
 const (
-	Batch  ModelWorkload = "batch"
-	Online ModelWorkload = "online"
+	ModelWorkloadBatch  ModelWorkload = "batch"
+	ModelWorkloadOnline ModelWorkload = "online"
 )
 
 // Valid indicates whether the value is a known member of the ModelWorkload enum.
 func (e ModelWorkload) Valid() bool {
 	switch e {
-	case Batch:
+	case ModelWorkloadBatch:
 		return true
-	case Online:
+	case ModelWorkloadOnline:
 		return true
 	default:
 		return false
@@ -661,6 +682,31 @@ type LedgerImported struct {
 	Tenants  *int               `json:"tenants,omitempty"`
 }
 
+// Limits The first four count all keys of the tenant together; what is left out is not limited
+type Limits struct {
+	Concurrency *int64 `json:"concurrency,omitempty"`
+
+	// MaxClass Of the tenant's callers who wait for a replica
+	MaxClass *LimitsMaxClass `json:"maxClass,omitempty"`
+
+	// MaxPriority Of the tenant's submits
+	MaxPriority       *int   `json:"maxPriority,omitempty"`
+	PerKey            *Rates `json:"perKey,omitempty"`
+	RequestsPerMinute *int64 `json:"requestsPerMinute,omitempty"`
+
+	// TokensPerDay By the UTC calendar
+	TokensPerDay *int64 `json:"tokensPerDay,omitempty"`
+
+	// TokensPerMinute Reserved by an estimate when a request starts and settled by its usage
+	TokensPerMinute *int64 `json:"tokensPerMinute,omitempty"`
+
+	// WindowSeconds What may come at once: the share of a minute figure for so many seconds
+	WindowSeconds *int64 `json:"windowSeconds,omitempty"`
+}
+
+// LimitsMaxClass Of the tenant's callers who wait for a replica
+type LimitsMaxClass string
+
 // Model defines model for Model.
 type Model struct {
 	Args         *[]string          `json:"args,omitempty"`
@@ -790,6 +836,18 @@ type Pool struct {
 type PoolList struct {
 	Items []Pool `json:"items"`
 	Next  string `json:"next"`
+}
+
+// Rates defines model for Rates.
+type Rates struct {
+	Concurrency       *int64 `json:"concurrency,omitempty"`
+	RequestsPerMinute *int64 `json:"requestsPerMinute,omitempty"`
+
+	// TokensPerDay By the UTC calendar
+	TokensPerDay *int64 `json:"tokensPerDay,omitempty"`
+
+	// TokensPerMinute Reserved by an estimate when a request starts and settled by its usage
+	TokensPerMinute *int64 `json:"tokensPerMinute,omitempty"`
 }
 
 // ReleaseReason defines model for ReleaseReason.
@@ -957,12 +1015,14 @@ type Submit struct {
 
 // Tenant defines model for Tenant.
 type Tenant struct {
-	Cap     int64                   `json:"cap"`
-	Engines []string                `json:"engines"`
-	Limits  *map[string]interface{} `json:"limits,omitempty"`
-	Pools   []string                `json:"pools"`
-	Tenant  string                  `json:"tenant"`
-	Used    int64                   `json:"used"`
+	Cap     int64    `json:"cap"`
+	Engines []string `json:"engines"`
+
+	// Limits The first four count all keys of the tenant together; what is left out is not limited
+	Limits Limits   `json:"limits"`
+	Pools  []string `json:"pools"`
+	Tenant string   `json:"tenant"`
+	Used   int64    `json:"used"`
 }
 
 // TenantList defines model for TenantList.
@@ -1156,6 +1216,9 @@ type StepJSONRequestBody = Step
 
 // PutEnginesJSONRequestBody defines body for PutEngines for application/json ContentType.
 type PutEnginesJSONRequestBody = AllowList
+
+// PutLimitsJSONRequestBody defines body for PutLimits for application/json ContentType.
+type PutLimitsJSONRequestBody = Limits
 
 // PutTenantPoolsJSONRequestBody defines body for PutTenantPools for application/json ContentType.
 type PutTenantPoolsJSONRequestBody = AllowList
@@ -1433,10 +1496,17 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	PutEngines(ctx context.Context, tenant TenantPath, body PutEnginesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutLimits performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request.
+	// PutLimitsWithBody performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
-	PutLimits(ctx context.Context, tenant TenantPath, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Replaces all limits of a tenant; a figure that is left out is no limit.
+	PutLimitsWithBody(ctx context.Context, tenant TenantPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutLimits performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request.
+	// Takes a body of the `application/json` content type.
+	//
+	// Replaces all limits of a tenant; a figure that is left out is no limit.
+	PutLimits(ctx context.Context, tenant TenantPath, body PutLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutTenantPoolsWithBody performs a PUT /tenants/{tenant}/pools (the `PutTenantPools` operationId) request,
 	// with any type of body and a specified content type.
@@ -2094,11 +2164,28 @@ func (c *Client) PutEngines(ctx context.Context, tenant TenantPath, body PutEngi
 	return c.Client.Do(req)
 }
 
-// PutLimits performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request.
+// PutLimitsWithBody performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
-func (c *Client) PutLimits(ctx context.Context, tenant TenantPath, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutLimitsRequest(c.Server, tenant)
+// Replaces all limits of a tenant; a figure that is left out is no limit.
+func (c *Client) PutLimitsWithBody(ctx context.Context, tenant TenantPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutLimitsRequestWithBody(c.Server, tenant, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutLimits performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request.
+// Takes a body of the `application/json` content type.
+//
+// Replaces all limits of a tenant; a figure that is left out is no limit.
+func (c *Client) PutLimits(ctx context.Context, tenant TenantPath, body PutLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutLimitsRequest(c.Server, tenant, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3770,8 +3857,19 @@ func NewPutEnginesRequestWithBody(server string, tenant TenantPath, contentType 
 	return req, nil
 }
 
-// NewPutLimitsRequest constructs an http.Request for the PutLimits method
-func NewPutLimitsRequest(server string, tenant TenantPath) (*http.Request, error) {
+// NewPutLimitsRequest calls the generic PutLimits builder with application/json body
+func NewPutLimitsRequest(server string, tenant TenantPath, body PutLimitsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutLimitsRequestWithBody(server, tenant, "application/json", bodyReader)
+}
+
+// NewPutLimitsRequestWithBody constructs an http.Request for the PutLimits method, with any body, and a specified content type
+func NewPutLimitsRequestWithBody(server string, tenant TenantPath, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3796,10 +3894,12 @@ func NewPutLimitsRequest(server string, tenant TenantPath) (*http.Request, error
 		return nil, err
 	}
 
-	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -4242,12 +4342,19 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	PutEnginesWithResponse(ctx context.Context, tenant TenantPath, body PutEnginesJSONRequestBody, reqEditors ...RequestEditorFn) (*PutEnginesResponse, error)
 
-	// PutLimitsWithResponse performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request.
+	// PutLimitsWithBodyWithResponse performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
+	// Replaces all limits of a tenant; a figure that is left out is no limit.
 	//
 	// Returns a wrapper object for the known response body format(s).
-	PutLimitsWithResponse(ctx context.Context, tenant TenantPath, reqEditors ...RequestEditorFn) (*PutLimitsResponse, error)
+	PutLimitsWithBodyWithResponse(ctx context.Context, tenant TenantPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutLimitsResponse, error)
+
+	// PutLimitsWithResponse performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request.
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Replaces all limits of a tenant; a figure that is left out is no limit.
+	PutLimitsWithResponse(ctx context.Context, tenant TenantPath, body PutLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutLimitsResponse, error)
 
 	// PutTenantPoolsWithBodyWithResponse performs a PUT /tenants/{tenant}/pools (the `PutTenantPools` operationId) request,
 	// with any type of body and a specified content type.
@@ -5909,8 +6016,15 @@ func (r PutEnginesResponse) ContentType() string {
 type PutLimitsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Tenant
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutLimitsResponse) GetJSON200() *Tenant {
+	return r.JSON200
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -6621,13 +6735,26 @@ func (c *ClientWithResponses) PutEnginesWithResponse(ctx context.Context, tenant
 	return ParsePutEnginesResponse(rsp)
 }
 
-// PutLimitsWithResponse performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request.
+// PutLimitsWithBodyWithResponse performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
+// Replaces all limits of a tenant; a figure that is left out is no limit.
 //
 // Returns a wrapper object for the known response body format(s).
-func (c *ClientWithResponses) PutLimitsWithResponse(ctx context.Context, tenant TenantPath, reqEditors ...RequestEditorFn) (*PutLimitsResponse, error) {
-	rsp, err := c.PutLimits(ctx, tenant, reqEditors...)
+func (c *ClientWithResponses) PutLimitsWithBodyWithResponse(ctx context.Context, tenant TenantPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutLimitsResponse, error) {
+	rsp, err := c.PutLimitsWithBody(ctx, tenant, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutLimitsResponse(rsp)
+}
+
+// PutLimitsWithResponse performs a PUT /tenants/{tenant}/limits (the `PutLimits` operationId) request.
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Replaces all limits of a tenant; a figure that is left out is no limit.
+func (c *ClientWithResponses) PutLimitsWithResponse(ctx context.Context, tenant TenantPath, body PutLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutLimitsResponse, error) {
+	rsp, err := c.PutLimits(ctx, tenant, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7824,6 +7951,13 @@ func ParsePutLimitsResponse(rsp *http.Response) (*PutLimitsResponse, error) {
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Tenant
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

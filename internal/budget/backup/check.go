@@ -66,6 +66,9 @@ func (c *checker) row(r budget.Row) {
 		c.contents.Tenants++
 		c.rows.Tenants = append(c.rows.Tenants, budget.Tenant{Name: r.Name, Cap: r.Cap, Used: r.Used})
 		c.account("tenant ", r.Name, r.Cap)
+		if err := budget.CheckLimits(r.Name, r.Limits); err != nil {
+			c.fail("tenant "+r.Name, "has limits that cannot be: %v", err)
+		}
 	case budget.Pool:
 		c.contents.Pools++
 		c.rows.Pools = append(c.rows.Pools, r)

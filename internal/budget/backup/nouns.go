@@ -39,7 +39,11 @@ func decoder(section string) func(raw []byte) (budget.Row, error) {
 	switch section {
 	case tenants:
 		return strictly(func(r tenantRow, _ *moments) budget.Row {
-			return budget.Tenant{Name: r.Tenant, Cap: r.Cap, Used: r.Used, Engines: r.Engines, Pools: r.Pools}
+			t := budget.Tenant{Name: r.Tenant, Cap: r.Cap, Used: r.Used, Engines: r.Engines, Pools: r.Pools}
+			if r.Limits != nil {
+				t.Limits = *r.Limits
+			}
+			return t
 		})
 	case pools:
 		return strictly(func(r poolRow, _ *moments) budget.Row { return budget.Pool{Name: r.Pool, Cap: r.Cap, Used: r.Used} })

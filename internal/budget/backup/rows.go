@@ -3,6 +3,7 @@ package backup
 import (
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"time"
 
 	"modeldock.io/internal/api/wiretime"
@@ -21,6 +22,8 @@ type tenantRow struct {
 	Used    int64    `json:"used"`
 	Engines []string `json:"engines"`
 	Pools   []string `json:"pools"`
+	// Limits are left out where nothing is limited, as in older documents.
+	Limits *budget.Limits `json:"limits,omitempty"`
 }
 
 type poolRow struct {
@@ -138,7 +141,7 @@ type chunkRow struct {
 func wireOf(r budget.Row) (section string, wire any, err error) {
 	switch r := r.(type) {
 	case budget.Tenant:
-		return tenants, tenantRow{r.Name, r.Cap, r.Used, listed(r.Engines), listed(r.Pools)}, nil
+		return tenants, tenantRow{r.Name, r.Cap, r.Used, listed(r.Engines), listed(r.Pools), limited(r.Limits)}, nil
 	case budget.Pool:
 		return pools, poolRow{r.Name, r.Cap, r.Used}, nil
 	case budget.Reservation:
@@ -172,6 +175,13 @@ func wireOf(r budget.Row) (section string, wire any, err error) {
 
 func chunkWire(c traffic.Chunk) chunkRow {
 	return chunkRow{c.InferenceID, c.EndpointUID, c.Tenant, spell(c.SentAt), spell(c.FirstByteAt), spell(c.At), spell(c.DoneAt)}
+}
+
+func limited(l budget.Limits) *budget.Limits {
+	if reflect.DeepEqual(l, budget.Limits{}) {
+		return nil
+	}
+	return &l
 }
 
 func listed(names []string) []string { return append([]string{}, names...) }

@@ -55,6 +55,14 @@ func (l *Ledger) SetPools(ctx context.Context, name string, allow []string) (bud
 	return l.setTenant(ctx, name, "ledger", func(t *budget.Tenant) { t.Pools = append([]string{}, allow...) })
 }
 
+// SetLimits replaces a tenant's limits.
+func (l *Ledger) SetLimits(ctx context.Context, name string, limits budget.Limits) (budget.Tenant, error) {
+	if err := budget.CheckLimits(name, limits); err != nil {
+		return budget.Tenant{}, err
+	}
+	return l.setTenant(ctx, name, "ledger", func(t *budget.Tenant) { t.Limits = limits.Clone() })
+}
+
 func (l *Ledger) setTenant(ctx context.Context, name, topic string, set func(t *budget.Tenant)) (out budget.Tenant, err error) {
 	err = l.update(ctx, func(s *state) error {
 		if s.tenant(name) == nil {

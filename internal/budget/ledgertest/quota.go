@@ -2,12 +2,22 @@ package ledgertest
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/modelspec"
 )
+
+// someLimits has every figure in it.
+func someLimits() budget.Limits {
+	most := 0
+	return budget.Limits{
+		RequestsPerMinute: 600, TokensPerMinute: 50_000, Concurrency: 8, TokensPerDay: 1_000_000,
+		PerKey: &budget.Rates{Concurrency: 2}, WindowSeconds: 10, MaxPriority: &most, MaxClass: budget.ClassBatch,
+	}
+}
 
 func runQuota(t *testing.T, open Opener) {
 	t.Run("caps and allow lists", func(t *testing.T) {
@@ -36,6 +46,16 @@ func runQuota(t *testing.T, open Opener) {
 		b.ok(err)
 		equal(b, "pools", len(pools), 2)
 		equal(b, "first by name", pools[0], budget.Pool{Name: "another", Cap: 1})
+		got, err = b.SetLimits(b.ctx, "team-a", someLimits())
+		b.ok(err)
+		if want := someLimits(); !reflect.DeepEqual(got.Limits, want) || got.Cap != 2 || len(got.Pools) != 1 {
+			b.Fatalf("with limits the tenant is %+v", got)
+		}
+		got, err = b.SetLimits(b.ctx, "team-new", budget.Limits{})
+		b.ok(err)
+		if got, err = b.Tenant(b.ctx, "team-new"); err != nil || !reflect.DeepEqual(got.Limits, budget.Limits{}) {
+			b.Fatalf("a tenant without limits is %+v, %v", got, err)
+		}
 		_, err = b.Tenant(b.ctx, "team-c")
 		b.is(err, budget.ErrNotFound)
 	})
@@ -44,10 +64,13 @@ func runQuota(t *testing.T, open Opener) {
 		b := setup(t, open, 8)
 		b.quota("team-a", 3)
 		for field, set := range map[string]func() error{
-			"cap":    func() error { _, err := b.SetQuota(b.ctx, "team-a", -1); return err },
-			"tenant": func() error { _, err := b.SetQuota(b.ctx, "team a", 1); return err },
-			"pool":   func() error { _, err := b.SetPool(b.ctx, "", 1); return err },
-			"allow":  func() error { _, err := b.SetEngines(b.ctx, "team-a", []string{""}); return err },
+			"cap":                func() error { _, err := b.SetQuota(b.ctx, "team-a", -1); return err },
+			"tenant":             func() error { _, err := b.SetQuota(b.ctx, "team a", 1); return err },
+			"pool":               func() error { _, err := b.SetPool(b.ctx, "", 1); return err },
+			"maxClass":           func() error { return limits(b, budget.Limits{MaxClass: "first"}) },
+			"perKey.concurrency": func() error { return limits(b, budget.Limits{PerKey: &budget.Rates{Concurrency: -1}}) },
+			"windowSeconds":      func() error { return limits(b, budget.Limits{WindowSeconds: budget.MaxWindowSeconds + 1}) },
+			"allow":              func() error { _, err := b.SetEngines(b.ctx, "team-a", []string{""}); return err },
 		} {
 			var wrong *modelspec.FieldError
 			if err := set(); !errors.As(err, &wrong) || wrong.Field != field {
@@ -62,4 +85,9 @@ func runQuota(t *testing.T, open Opener) {
 		b.ok(err)
 		equal(b, "cap", got.Cap, 3)
 	})
+}
+
+func limits(b *bundle, l budget.Limits) error {
+	_, err := b.SetLimits(b.ctx, "team-a", l)
+	return err
 }

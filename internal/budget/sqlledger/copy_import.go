@@ -180,7 +180,11 @@ func (t *transaction) write(ctx context.Context, r budget.Row) (subject string, 
 		if err != nil {
 			return "", err
 		}
-		return "tenant " + r.Name, t.q.CopyTenant(ctx, sqlitequery.CopyTenantParams{Tenant: r.Name, Cap: r.Cap, Used: r.Used, Engines: engines, Pools: pools})
+		limits, err := limitsText(r.Name, r.Limits)
+		if err != nil {
+			return "", err
+		}
+		return "tenant " + r.Name, t.q.CopyTenant(ctx, sqlitequery.CopyTenantParams{Tenant: r.Name, Cap: r.Cap, Used: r.Used, Engines: engines, Pools: pools, Limits: limits})
 	case budget.Pool:
 		return "pool " + r.Name, t.q.CopyPool(ctx, sqlitequery.CopyPoolParams{Pool: r.Name, Cap: r.Cap, Used: r.Used})
 	case budget.Reservation:

@@ -127,6 +127,7 @@ type statements interface {
 	RevokeKey(ctx context.Context, arg sqlitequery.RevokeKeyParams) (int64, error)
 	SetEngines(ctx context.Context, arg sqlitequery.SetEnginesParams) (sqlitequery.TenantQuotum, error)
 	SetFirstNode(ctx context.Context, arg sqlitequery.SetFirstNodeParams) (int64, error)
+	SetLimits(ctx context.Context, arg sqlitequery.SetLimitsParams) (sqlitequery.TenantQuotum, error)
 	SetPool(ctx context.Context, arg sqlitequery.SetPoolParams) (sqlitequery.GpuPool, error)
 	SetPools(ctx context.Context, arg sqlitequery.SetPoolsParams) (sqlitequery.TenantQuotum, error)
 	SetQuota(ctx context.Context, arg sqlitequery.SetQuotaParams) (sqlitequery.TenantQuotum, error)

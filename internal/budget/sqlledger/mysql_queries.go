@@ -161,6 +161,13 @@ func (m *mysqlQueries) SetPools(ctx context.Context, arg sqlitequery.SetPoolsPar
 	return m.GetTenant(ctx, arg.Tenant)
 }
 
+func (m *mysqlQueries) SetLimits(ctx context.Context, arg sqlitequery.SetLimitsParams) (sqlitequery.TenantQuotum, error) {
+	if err := m.q.SetLimits(ctx, mysqlquery.SetLimitsParams(arg)); err != nil {
+		return sqlitequery.TenantQuotum{}, err
+	}
+	return m.GetTenant(ctx, arg.Tenant)
+}
+
 func (m *mysqlQueries) SetPool(ctx context.Context, arg sqlitequery.SetPoolParams) (sqlitequery.GpuPool, error) {
 	if err := m.q.SetPool(ctx, mysqlquery.SetPoolParams(arg)); err != nil {
 		return sqlitequery.GpuPool{}, err

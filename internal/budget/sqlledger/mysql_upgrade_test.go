@@ -32,6 +32,7 @@ func TestMySQLUpgradeFundsWhatWasReserved(t *testing.T) {
 		{"the rows were filled", 22, []string{
 			`ALTER TABLE reservation DROP CONSTRAINT reserved_is_funded, DROP KEY reservation_shrinking, DROP COLUMN shrinking`,
 		}},
+		{"nobody was limited", 25, []string{`ALTER TABLE tenant_quota DROP CONSTRAINT limits_are_an_object, DROP COLUMN limits`}},
 		{"all was done but not noted", 21, nil},
 	} {
 		t.Run(undo.what, func(t *testing.T) {

@@ -63,6 +63,28 @@ func (l *Ledger) SetPools(ctx context.Context, name string, allow []string) (bud
 	})
 }
 
+// SetLimits replaces a tenant's limits.
+func (l *Ledger) SetLimits(ctx context.Context, name string, limits budget.Limits) (budget.Tenant, error) {
+	if err := budget.CheckLimits(name, limits); err != nil {
+		return budget.Tenant{}, err
+	}
+	text, err := limitsText(name, limits)
+	if err != nil {
+		return budget.Tenant{}, err
+	}
+	return l.setTenant(ctx, name, "ledger", func(ctx context.Context, t *transaction) (sqlitequery.TenantQuotum, error) {
+		return t.q.SetLimits(ctx, sqlitequery.SetLimitsParams{Tenant: name, Limits: text})
+	})
+}
+
+func limitsText(name string, limits budget.Limits) (string, error) {
+	text, err := json.Marshal(limits)
+	if err != nil {
+		return "", fmt.Errorf("encode the limits of tenant %s: %w", name, err)
+	}
+	return string(text), nil
+}
+
 func (l *Ledger) setTenant(ctx context.Context, name, topic string, set func(context.Context, *transaction) (sqlitequery.TenantQuotum, error)) (budget.Tenant, error) {
 	return change(ctx, l, "set what tenant "+name+" may use", func(ctx context.Context, t *transaction) (budget.Tenant, error) {
 		row, err := set(ctx, t)

@@ -120,6 +120,9 @@ func tenant(row sqlitequery.TenantQuotum) (budget.Tenant, error) {
 	if err := json.Unmarshal([]byte(row.Pools), &t.Pools); err != nil {
 		return t, fmt.Errorf("read the pools that tenant %s may use: %w", row.Tenant, err)
 	}
+	if err := json.Unmarshal([]byte(row.Limits), &t.Limits); err != nil {
+		return t, fmt.Errorf("read the limits of tenant %s: %w", row.Tenant, err)
+	}
 	return t, nil
 }
 

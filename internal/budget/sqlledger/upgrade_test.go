@@ -24,7 +24,7 @@ func TestUpgradeFundsWhatWasReserved(t *testing.T) {
 	db := openDirectly(t, path)
 	for _, statement := range []string{
 		`DROP INDEX reservation_shrinking`, `DROP TRIGGER reservation_funds`, `DROP TRIGGER reservation_begins_unfunded`,
-		`ALTER TABLE reservation DROP COLUMN funded`, `DELETE FROM goose_db_version WHERE version_id >= 4`,
+		`ALTER TABLE reservation DROP COLUMN funded`, `ALTER TABLE tenant_quota DROP COLUMN limits`, `DELETE FROM goose_db_version WHERE version_id >= 4`,
 	} {
 		_, err := db.Exec(statement)
 		must(t, err)
@@ -33,6 +33,9 @@ func TestUpgradeFundsWhatWasReserved(t *testing.T) {
 	l = openAt(t, path, sqlledger.Options{})
 	defer func() { must(t, l.Close()) }()
 	upgraded(t, l)
+	if tenant, err := l.Tenant(t.Context(), "team-a"); err != nil || !tenant.Limits.Empty() {
+		t.Errorf("a tenant from before limits is %+v, %v", tenant, err)
+	}
 }
 
 // upgraded fails unless the old requests stand as before and can go on.

@@ -24,6 +24,13 @@ type document struct {
 	Models []traffic.Model
 	Grants []traffic.GrantKey
 	Owned  map[string][]string
+	// Limits came later: a gateway that does not know them limits nobody.
+	Limits []tenantLimits `json:",omitempty"`
+}
+
+type tenantLimits struct {
+	Tenant string
+	Limits traffic.Limits
 }
 
 // encode returns a snapshot's document and the tag that names its content.
@@ -40,6 +47,9 @@ func encode(s *traffic.Snapshot) (body []byte, tag string, err error) {
 	})
 	for tenant, names := range s.Owned {
 		d.Owned[tenant] = slices.Sorted(maps.Keys(names))
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(s.Limits)) {
+		d.Limits = append(d.Limits, tenantLimits{tenant, s.Limits[tenant]})
 	}
 	if body, err = json.Marshal(d); err != nil {
 		return nil, "", fmt.Errorf("encode the snapshot: %w", err)
@@ -64,6 +74,12 @@ func decode(body []byte) (*traffic.Snapshot, error) {
 	}
 	for _, k := range d.Keys {
 		s.Keys[k.ID] = k
+	}
+	for _, l := range d.Limits {
+		if s.Limits == nil {
+			s.Limits = make(map[string]traffic.Limits, len(d.Limits))
+		}
+		s.Limits[l.Tenant] = l.Limits
 	}
 	for _, g := range d.Grants {
 		s.Grants[g] = struct{}{}

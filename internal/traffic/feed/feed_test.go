@@ -32,6 +32,10 @@ func snapshotOf(models ...string) *traffic.Snapshot {
 		Keys:   map[string]traffic.Key{"k": {ID: "k", Tenant: "team-a", SecretHash: [32]byte{1, 2, 255}, ExpiresAt: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}},
 		Grants: map[traffic.GrantKey]struct{}{{Owner: "a", Model: "m", Grantee: "b"}: {}},
 		Owned:  map[string]map[string]struct{}{"a": {"m": {}, "n": {}}},
+		Limits: map[string]traffic.Limits{
+			"a": {Together: traffic.Rates{RequestsPerMinute: 5, TokensPerDay: 9}, Window: 10 * time.Second, MaxClass: "batch"},
+			"b": {PerKey: traffic.Rates{Concurrency: 2}},
+		},
 	}
 	for _, m := range models {
 		s.Models = append(s.Models, traffic.Model{Owner: "a", Name: m, Version: "v1", WaitTimeout: 3 * time.Second, Weight: 7})

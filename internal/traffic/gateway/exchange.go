@@ -29,6 +29,8 @@ type exchange struct {
 	aborted   bool // the connection has to be cut
 	settled   bool // the record of a complete answer was handed over
 	meter     *meter
+	spend     *spending // of the caller's limits; nil if there are none
+	fill      *filling  // the answer is collected for the cache; nil if not
 }
 
 // begin stamps the arrival and gives the request its id.

@@ -42,6 +42,7 @@ type failure struct {
 	outcome    traffic.Outcome
 	retryAfter time.Duration // zero: no header
 	noRetry    bool          // a retry would do the work twice
+	dropped    string        // why it never reached a replica; empty: it is not said
 	allow      string        // of a 405
 	silent     bool          // leaves no evidence record: nobody known called
 	verbatim   []byte        // the engine's own words, in the right shape already
@@ -93,6 +94,9 @@ func (f *failure) write(w http.ResponseWriter) {
 	}
 	if f.noRetry {
 		h.Set("X-Should-Retry", "false")
+	}
+	if f.dropped != "" {
+		h.Set("X-Modeldock-Dropped-Reason", f.dropped)
 	}
 	body := f.object()
 	h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/cache"
+	"modeldock.io/internal/traffic/limit"
 	"modeldock.io/internal/traffic/route"
 	"modeldock.io/internal/traffic/waitroom"
 )
@@ -44,6 +46,10 @@ type Config struct {
 	// read. Its errors are ErrNobody and *Refusal; others are the gateway's
 	// own failure.
 	Principal func(*http.Request) (traffic.Key, error)
+	// Limiter counts against the tenants' limits; nil limits nobody.
+	Limiter limit.Limiter
+	// Results keeps answers of models whose cache is on; nil keeps none.
+	Results cache.Store
 	// Registerer takes the metrics; nil keeps them unregistered.
 	Registerer prometheus.Registerer
 }

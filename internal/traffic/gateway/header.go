@@ -77,7 +77,7 @@ func returnHeader(out http.Header, a *answer, version string) {
 	named := connectionNamed(a.Header)
 	for name, values := range a.Header {
 		switch {
-		case hopByHop(name) || named[name] || strings.HasPrefix(name, "X-Modeldock-"):
+		case hopByHop(name) || named[name] || strings.HasPrefix(name, "X-Modeldock-") || strings.HasPrefix(name, "X-Ratelimit-"):
 		case name == "Set-Cookie" || name == "X-Request-Id" || name == "Alt-Svc" || name == "Strict-Transport-Security":
 		case name == "Content-Encoding" && a.decoded:
 		default:

@@ -46,7 +46,17 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 	model := g.chooseVersion(versions, x.r.Header.Get("X-Session-Id"))
 	x.model(model)
 
-	// 4. Which replica, at once or after waiting; given back on every exit.
+	// 4. What the caller's limits leave; given back on every exit. An answer
+	//    that is known needs no replica.
+	if err := g.admit(x, key, op, &asked, len(body.bytes)); err != nil {
+		return err
+	}
+	defer x.settle()
+	if answered, err := g.fromCache(x, key, model, op, &asked, body.bytes); answered || err != nil {
+		return err
+	}
+
+	// 5. Which replica, at once or after waiting; given back on every exit.
 	lease, err := g.place(x, model)
 	if err != nil {
 		return err
@@ -55,7 +65,7 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 	endpoint := lease.Endpoint()
 	x.endpoint(endpoint)
 
-	// 5. Forward: only the engine's own model name and, if accounting needs
+	// 6. Forward: only the engine's own model name and, if accounting needs
 	//    it, the wish for the usage are put into the body.
 	upstream := endpoint.Upstream
 	if upstream == "" {
@@ -69,7 +79,7 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 	}
 	defer answer.close()
 
-	// 6. Relay what comes, as it comes.
+	// 7. Relay what comes, as it comes.
 	stream := op.streams && asked.Stream
 	return g.relay(x, answer, stream, stream && !asked.AsksUsage)
 }

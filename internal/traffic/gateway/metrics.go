@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,8 @@ type metrics struct {
 	firstByte       *prometheus.HistogramVec
 	firstChunk      *prometheus.HistogramVec
 	upstreamCancels prometheus.Counter
+	refusals        *prometheus.CounterVec
+	results         *prometheus.CounterVec
 
 	mu     sync.RWMutex
 	meters map[meterKey]*meter
@@ -58,6 +61,14 @@ func newMetrics(g *Gateway) (*metrics, error) {
 			Name: "modeldock_gateway_upstream_cancels_total",
 			Help: "Requests that were cancelled at the engine because the caller left.",
 		}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "modeldock_gateway_limit_refusals_total",
+			Help: "Requests refused by a limit of their tenant or key, by what was used up.",
+		}, []string{"limit"}),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "modeldock_gateway_result_cache_total",
+			Help: "Requests to models whose result cache is on, by hit, miss or bypass.",
+		}, []string{"result"}),
 		meters: map[meterKey]*meter{},
 	}
 	if g.cfg.Registerer == nil {
@@ -67,7 +78,7 @@ func newMetrics(g *Gateway) (*metrics, error) {
 		Name: "modeldock_gateway_snapshot_age_seconds",
 		Help: "Age of the keys, grants and models that the gateway decides by; -1 if it has none.",
 	}, g.snapshotAge)
-	for _, c := range []prometheus.Collector{m.requests, m.firstByte, m.firstChunk, m.upstreamCancels, age, newLoadCollector(g)} {
+	for _, c := range []prometheus.Collector{m.requests, m.firstByte, m.firstChunk, m.upstreamCancels, m.refusals, m.results, age, newLoadCollector(g)} {
 		if err := g.cfg.Registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("register the gateway's metrics: %w", err)
 		}
@@ -134,4 +145,9 @@ func (m *metrics) finished(x *exchange) {
 		t = m.meter(x.rec.Tenant, otherLabel, otherLabel)
 	}
 	t.answered(x.rec.Status)
+}
+
+// limited counts a refusal by what was used up.
+func (m *metrics) limited(what string) {
+	m.refusals.WithLabelValues(strings.ReplaceAll(what, " ", "_")).Inc()
 }

@@ -20,10 +20,14 @@ func (g *Gateway) relay(x *exchange, a *answer, stream, dropUsage bool) error {
 	}
 	switch {
 	case a.StatusCode >= 400:
+		x.unused()
 		return g.relayFailure(x, a)
 	case a.StatusCode >= 300:
 		return engineFailure(http.StatusBadGateway, fmt.Sprintf("the model's engine answered %d, a redirection, which is not followed", a.StatusCode))
 	case a.media() == "text/event-stream":
+		if !stream || !a.keepable() {
+			x.fill = nil
+		}
 		return g.relayStream(x, a, dropUsage)
 	case stream && !a.mayBeJSON():
 		// Not read to its end: it may be one that never comes.

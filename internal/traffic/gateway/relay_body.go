@@ -35,6 +35,12 @@ func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
 	case a.ContentLength >= 0:
 		header["Content-Length"] = []string{strconv.FormatInt(a.ContentLength, 10)}
 	}
+	x.keep(buffer[:n])
+	if whole {
+		x.usage(said.Usage)
+		x.settle()
+		x.keepBody(a, stream)
+	}
 	x.start(a.StatusCode)
 	if err := x.send(buffer[:n]); err != nil {
 		return err
@@ -45,10 +51,11 @@ func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
 	}
 	x.rec.LastByteAt = x.now()
 	x.contentDelivered(x.rec.LastByteAt, false)
-	if whole {
-		x.usage(said.Usage)
-	} else if err := x.relayRest(a.source, rc, buffer[:], n); err != nil {
-		return err
+	if !whole {
+		if err := x.relayRest(a.source, rc, buffer[:], n); err != nil {
+			return err
+		}
+		x.keepBody(a, stream)
 	}
 	x.completed(x.rec.LastByteAt)
 	return nil
@@ -80,11 +87,13 @@ func (x *exchange) relayRest(src io.Reader, rc *http.ResponseController, buf []b
 				return err
 			}
 			x.rec.LastByteAt = x.now()
+			x.keep(buf[:n])
 			tail = keepTail(tail, buf[:n])
 		}
 		switch {
 		case errors.Is(err, io.EOF):
 			x.usage(wire.ReadTailUsage(tail))
+			x.settle()
 			if err := x.flush(rc); err != nil {
 				return err
 			}

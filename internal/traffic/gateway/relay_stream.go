@@ -28,6 +28,8 @@ type streamRelay struct {
 	rc        *http.ResponseController
 	cancel    context.CancelFunc // of the upstream request
 	dropUsage bool
+	// contentType of the answer, for the cache.
+	contentType string
 
 	scan   wire.EventScanner
 	reader wire.Reader
@@ -51,6 +53,7 @@ func (g *Gateway) relayStream(x *exchange, a *answer, dropUsage bool) error {
 		s = new(streamRelay)
 	}
 	s.reset(x, a.cancel, dropUsage)
+	s.contentType = a.Header.Get("Content-Type")
 	defer func() {
 		s.x, s.rc, s.cancel, s.window = nil, nil, nil, nil
 		g.streams.Put(s)
@@ -151,6 +154,9 @@ func (s *streamRelay) note(c wire.Chunk) {
 		s.x.rec.PromptTokens, s.x.rec.CompletionTokens = c.Prompt, c.Completion
 		s.x.settled = false
 	}
+	if c.Kind == wire.Content && s.x.spend != nil {
+		s.x.spend.chunks++
+	}
 }
 
 // flush sends what was written and stamps what has thereby reached the caller.
@@ -182,7 +188,21 @@ func (s *streamRelay) write(p []byte) error {
 		return nil
 	}
 	s.lastByte, s.unsent = p[len(p)-1], true
+	s.x.keep(p)
+	if s.done { // the end must not be seen before what it means is true
+		s.conclude()
+	}
 	return s.x.send(p)
+}
+
+// conclude settles a stream whose end is about to be sent, and keeps it if all
+// of it was there.
+func (s *streamRelay) conclude() {
+	s.x.settle()
+	if s.x.fill != nil && s.seen != 0 && s.ended == s.seen {
+		s.x.store(s.contentType)
+	}
+	s.x.fill = nil
 }
 
 // makeRoom grows a full window, or passes on an event that is too long to be
@@ -199,6 +219,7 @@ func (s *streamRelay) makeRoom() error {
 	}
 	s.filled = 0
 	s.scan.GiveUp()
+	s.x.fill = nil // nobody knows what it says
 	return s.flush(true)
 }
 
@@ -214,6 +235,7 @@ func (s *streamRelay) end(cause error) error {
 	if !s.done && clean && s.ended != 0 && s.ended == s.seen {
 		// All choices are finished: only the formality is missing.
 		s.done = true
+		s.x.fill = nil // it was cut all the same
 		if err := s.write([]byte("data: [DONE]\n\n")); err != nil {
 			return err
 		}
@@ -269,6 +291,8 @@ func halfObject(e wire.Event) bool {
 // without [DONE].
 func (s *streamRelay) fail(f *failure) error {
 	s.x.note(f)
+	s.x.fill = nil
+	s.x.settle()
 	event := f.event()
 	if s.lastByte == '\r' {
 		event = append([]byte("\n"), event...) // an engine that tore CRLF

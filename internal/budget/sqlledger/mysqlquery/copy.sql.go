@@ -360,7 +360,7 @@ func (q *Queries) CopyReservation(ctx context.Context, arg CopyReservationParams
 }
 
 const copyTenant = `-- name: CopyTenant :exec
-INSERT INTO tenant_quota (tenant, cap, used, engines, pools) VALUES (?, ?, ?, ?, ?)
+INSERT INTO tenant_quota (tenant, cap, used, engines, pools, limits) VALUES (?, ?, ?, ?, ?, ?)
 `
 
 type CopyTenantParams struct {
@@ -369,6 +369,7 @@ type CopyTenantParams struct {
 	Used    int64
 	Engines string
 	Pools   string
+	Limits  string
 }
 
 func (q *Queries) CopyTenant(ctx context.Context, arg CopyTenantParams) error {
@@ -378,6 +379,7 @@ func (q *Queries) CopyTenant(ctx context.Context, arg CopyTenantParams) error {
 		arg.Used,
 		arg.Engines,
 		arg.Pools,
+		arg.Limits,
 	)
 	return err
 }

@@ -21,7 +21,7 @@ func (q *Queries) GetPool(ctx context.Context, pool string) (GpuPool, error) {
 }
 
 const getTenant = `-- name: GetTenant :one
-SELECT tenant, cap, used, engines, pools FROM tenant_quota WHERE tenant = ?
+SELECT tenant, cap, used, engines, pools, limits FROM tenant_quota WHERE tenant = ?
 `
 
 func (q *Queries) GetTenant(ctx context.Context, tenant string) (TenantQuotum, error) {
@@ -33,6 +33,7 @@ func (q *Queries) GetTenant(ctx context.Context, tenant string) (TenantQuotum, e
 		&i.Used,
 		&i.Engines,
 		&i.Pools,
+		&i.Limits,
 	)
 	return i, err
 }
@@ -99,7 +100,7 @@ func (q *Queries) ListPools(ctx context.Context) ([]GpuPool, error) {
 }
 
 const listTenants = `-- name: ListTenants :many
-SELECT tenant, cap, used, engines, pools FROM tenant_quota ORDER BY tenant
+SELECT tenant, cap, used, engines, pools, limits FROM tenant_quota ORDER BY tenant
 `
 
 func (q *Queries) ListTenants(ctx context.Context) ([]TenantQuotum, error) {
@@ -117,6 +118,7 @@ func (q *Queries) ListTenants(ctx context.Context) ([]TenantQuotum, error) {
 			&i.Used,
 			&i.Engines,
 			&i.Pools,
+			&i.Limits,
 		); err != nil {
 			return nil, err
 		}

@@ -36,6 +36,21 @@ func (q *Queries) SetEngines(ctx context.Context, arg SetEnginesParams) error {
 	return err
 }
 
+const setLimits = `-- name: SetLimits :exec
+INSERT INTO tenant_quota (tenant, engines, pools, limits) VALUES (?, '[]', '[]', ?)
+ON DUPLICATE KEY UPDATE limits = VALUES(limits)
+`
+
+type SetLimitsParams struct {
+	Tenant string
+	Limits string
+}
+
+func (q *Queries) SetLimits(ctx context.Context, arg SetLimitsParams) error {
+	_, err := q.db.ExecContext(ctx, setLimits, arg.Tenant, arg.Limits)
+	return err
+}
+
 const setPool = `-- name: SetPool :exec
 INSERT INTO gpu_pool (pool, cap) VALUES (?, ?)
 ON DUPLICATE KEY UPDATE cap = VALUES(cap)

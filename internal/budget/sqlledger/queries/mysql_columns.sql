@@ -2,3 +2,4 @@
 -- which it cannot read.
 ALTER TABLE reservation ADD COLUMN funded BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE reservation ADD COLUMN shrinking TINYINT;
+ALTER TABLE tenant_quota ADD COLUMN limits VARCHAR(4096) NOT NULL DEFAULT '{}';

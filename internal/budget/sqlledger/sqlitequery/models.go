@@ -171,4 +171,5 @@ type TenantQuotum struct {
 	Used    int64
 	Engines string
 	Pools   string
+	Limits  string
 }

@@ -24,7 +24,7 @@ func (q *Queries) EnsureTenant(ctx context.Context, tenant string) (int64, error
 const setEngines = `-- name: SetEngines :one
 INSERT INTO tenant_quota (tenant, engines) VALUES (?, ?)
 ON CONFLICT (tenant) DO UPDATE SET engines = excluded.engines
-RETURNING tenant, cap, used, engines, pools
+RETURNING tenant, cap, used, engines, pools, limits
 `
 
 type SetEnginesParams struct {
@@ -41,6 +41,32 @@ func (q *Queries) SetEngines(ctx context.Context, arg SetEnginesParams) (TenantQ
 		&i.Used,
 		&i.Engines,
 		&i.Pools,
+		&i.Limits,
+	)
+	return i, err
+}
+
+const setLimits = `-- name: SetLimits :one
+INSERT INTO tenant_quota (tenant, limits) VALUES (?, ?)
+ON CONFLICT (tenant) DO UPDATE SET limits = excluded.limits
+RETURNING tenant, cap, used, engines, pools, limits
+`
+
+type SetLimitsParams struct {
+	Tenant string
+	Limits string
+}
+
+func (q *Queries) SetLimits(ctx context.Context, arg SetLimitsParams) (TenantQuotum, error) {
+	row := q.db.QueryRowContext(ctx, setLimits, arg.Tenant, arg.Limits)
+	var i TenantQuotum
+	err := row.Scan(
+		&i.Tenant,
+		&i.Cap,
+		&i.Used,
+		&i.Engines,
+		&i.Pools,
+		&i.Limits,
 	)
 	return i, err
 }
@@ -66,7 +92,7 @@ func (q *Queries) SetPool(ctx context.Context, arg SetPoolParams) (GpuPool, erro
 const setPools = `-- name: SetPools :one
 INSERT INTO tenant_quota (tenant, pools) VALUES (?, ?)
 ON CONFLICT (tenant) DO UPDATE SET pools = excluded.pools
-RETURNING tenant, cap, used, engines, pools
+RETURNING tenant, cap, used, engines, pools, limits
 `
 
 type SetPoolsParams struct {
@@ -83,6 +109,7 @@ func (q *Queries) SetPools(ctx context.Context, arg SetPoolsParams) (TenantQuotu
 		&i.Used,
 		&i.Engines,
 		&i.Pools,
+		&i.Limits,
 	)
 	return i, err
 }
@@ -90,7 +117,7 @@ func (q *Queries) SetPools(ctx context.Context, arg SetPoolsParams) (TenantQuotu
 const setQuota = `-- name: SetQuota :one
 INSERT INTO tenant_quota (tenant, cap) VALUES (?, ?)
 ON CONFLICT (tenant) DO UPDATE SET cap = excluded.cap
-RETURNING tenant, cap, used, engines, pools
+RETURNING tenant, cap, used, engines, pools, limits
 `
 
 type SetQuotaParams struct {
@@ -107,6 +134,7 @@ func (q *Queries) SetQuota(ctx context.Context, arg SetQuotaParams) (TenantQuotu
 		&i.Used,
 		&i.Engines,
 		&i.Pools,
+		&i.Limits,
 	)
 	return i, err
 }

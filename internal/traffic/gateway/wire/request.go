@@ -30,6 +30,12 @@ type Request struct {
 	AsksUsage bool
 	// Messages tells what the member "messages" is.
 	Messages Presence
+	// MaxTokens is what the caller lets an answer have at most, 0 if it does
+	// not say; Choices is how many answers it asks for, 0 for one.
+	MaxTokens, Choices int64
+	// Repeatable tells that the same request is meant to get the same answer:
+	// its temperature is 0, or it has a seed.
+	Repeatable bool
 
 	model      span // the value, with its quotes
 	options    span // the value of stream_options, zero if absent
@@ -80,6 +86,8 @@ func (r *Request) member(c *cursor, raw []byte) error {
 		return r.scanOptions(c)
 	case "messages":
 		return r.scanMessages(c)
+	case "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "temperature", "seed":
+		return r.scanFigure(c, key)
 	default:
 		// Another letter case of "model" is what some servers take for it and
 		// others do not: nobody could say which model was meant.
@@ -102,8 +110,20 @@ func memberName(raw []byte) string {
 		return "stream_options"
 	case "messages":
 		return "messages"
+	case "max_tokens":
+		return "max_tokens"
+	case "max_completion_tokens":
+		return "max_completion_tokens"
+	case "max_output_tokens":
+		return "max_output_tokens"
+	case "n":
+		return "n"
+	case "temperature":
+		return "temperature"
+	case "seed":
+		return "seed"
 	}
-	if len(raw) > 6*len("stream_options") || (len(raw) != len("model") && plainPrefix(raw) == len(raw)) {
+	if len(raw) > 6*len("max_completion_tokens") || (len(raw) != len("model") && plainPrefix(raw) == len(raw)) {
 		return ""
 	}
 	return unquote(raw)

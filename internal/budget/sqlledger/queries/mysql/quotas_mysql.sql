@@ -13,6 +13,10 @@ ON DUPLICATE KEY UPDATE engines = VALUES(engines);
 INSERT INTO tenant_quota (tenant, engines, pools) VALUES (?, '[]', ?)
 ON DUPLICATE KEY UPDATE pools = VALUES(pools);
 
+-- name: SetLimits :exec
+INSERT INTO tenant_quota (tenant, engines, pools, limits) VALUES (?, '[]', '[]', ?)
+ON DUPLICATE KEY UPDATE limits = VALUES(limits);
+
 -- name: SetPool :exec
 INSERT INTO gpu_pool (pool, cap) VALUES (?, ?)
 ON DUPLICATE KEY UPDATE cap = VALUES(cap);

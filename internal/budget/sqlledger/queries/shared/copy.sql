@@ -26,7 +26,7 @@ WHERE tenant > ? OR (tenant = ? AND id > ?)
 ORDER BY tenant, id LIMIT ?;
 
 -- name: CopyTenant :exec
-INSERT INTO tenant_quota (tenant, cap, used, engines, pools) VALUES (?, ?, ?, ?, ?);
+INSERT INTO tenant_quota (tenant, cap, used, engines, pools, limits) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: CopyPool :exec
 INSERT INTO gpu_pool (pool, cap, used) VALUES (?, ?, ?);

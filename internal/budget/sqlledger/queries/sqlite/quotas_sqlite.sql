@@ -16,6 +16,11 @@ INSERT INTO tenant_quota (tenant, pools) VALUES (?, ?)
 ON CONFLICT (tenant) DO UPDATE SET pools = excluded.pools
 RETURNING *;
 
+-- name: SetLimits :one
+INSERT INTO tenant_quota (tenant, limits) VALUES (?, ?)
+ON CONFLICT (tenant) DO UPDATE SET limits = excluded.limits
+RETURNING *;
+
 -- name: SetPool :one
 INSERT INTO gpu_pool (pool, cap) VALUES (?, ?)
 ON CONFLICT (pool) DO UPDATE SET cap = excluded.cap

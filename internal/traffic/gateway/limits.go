@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/gateway/wire"
+	"modeldock.io/internal/traffic/limit"
+)
+
+const (
+	// bytesPerToken turns a request's size into tokens, roughly.
+	bytesPerToken = 4
+	// assumedTokens is how long an answer is taken to be whose request does
+	// not bound it. Its usage corrects that.
+	assumedTokens = 256
+)
+
+// spending is what a request holds of its caller's limits.
+type spending struct {
+	lease  limit.Lease
+	prompt int64 // tokens of the request, estimated
+	all    int64 // with those of the answer
+	chunks int64 // events with content that were relayed
+	free   bool  // no model worked for it
+	done   bool
+}
+
+// admit checks the caller's limits. Most callers have none, and cost nothing.
+func (g *Gateway) admit(x *exchange, key *traffic.Key, op operation, asked *wire.Request, size int) error {
+	if g.cfg.Limiter == nil || key.Tenant == "" {
+		return nil
+	}
+	snapshot := g.cfg.Snapshot()
+	if snapshot == nil {
+		return nil
+	}
+	limits, limited := snapshot.Limits[key.Tenant]
+	if !limited || limits.Together == (traffic.Rates{}) && limits.PerKey == (traffic.Rates{}) {
+		return nil
+	}
+	s := &spending{prompt: max(1, int64(size)/bytesPerToken)}
+	s.all = s.prompt + answerTokens(op, asked)
+	d := g.cfg.Limiter.Take(x.r.Context(), limit.Demand{
+		ID: x.rec.RequestID, Tenant: key.Tenant, Key: key.ID, Limits: limits, Tokens: s.all,
+	})
+	header := x.w.Header()
+	setStanding(header, "Requests", d.Requests)
+	setStanding(header, "Tokens", d.Tokens)
+	if d.Refusal != nil {
+		g.metrics.limited(d.Refusal.What)
+		return overLimit(key.Tenant, d.Refusal)
+	}
+	s.lease = d.Lease
+	x.spend = s
+	return nil
+}
+
+// answerTokens estimates what the answer will have.
+func answerTokens(op operation, asked *wire.Request) int64 {
+	if !op.streams {
+		return 0
+	}
+	each := asked.MaxTokens
+	if each == 0 {
+		each = assumedTokens
+	}
+	return each * min(max(asked.Choices, 1), 128)
+}
+
+// settle gives back what the request holds, once: before the caller sees the
+// end of the answer, so that the next request finds the slot free.
+func (x *exchange) settle() {
+	s := x.spend
+	if s == nil || s.done {
+		return
+	}
+	s.done = true
+	x.g.cfg.Limiter.Settle(context.WithoutCancel(x.r.Context()), s.lease, x.used())
+}
+
+// unused notes that the engine refused the request: no tokens were spent on it.
+func (x *exchange) unused() {
+	if x.spend != nil {
+		x.spend.free = true
+	}
+	x.settle()
+}
+
+// used is how many tokens the request has cost, as far as can be told.
+func (x *exchange) used() int64 {
+	s := x.spend
+	switch reported := x.rec.PromptTokens + x.rec.CompletionTokens; {
+	case s.free || x.rec.SentAt.IsZero():
+		return 0
+	case reported > 0:
+		return reported
+	case s.chunks > 0: // an engine sends about one token in an event
+		return s.prompt + s.chunks
+	}
+	return s.all
+}
+
+// setStanding tells what is left, in the headers that OpenAI's clients know.
+func setStanding(h http.Header, of string, s limit.Standing) {
+	if s.Limit == 0 {
+		return
+	}
+	h["X-Ratelimit-Limit-"+of] = []string{strconv.FormatInt(s.Limit, 10)}
+	h["X-Ratelimit-Remaining-"+of] = []string{strconv.FormatInt(s.Remaining, 10)}
+	h["X-Ratelimit-Reset-"+of] = []string{s.Reset.Round(time.Millisecond).String()}
+}
+
+func overLimit(tenant string, r *limit.Refusal) error {
+	of := "tenant " + tenant
+	if r.Key {
+		of = "this API key"
+	}
+	f := &failure{
+		status: http.StatusTooManyRequests, kind: typeRateLimit, code: "rate_limit_exceeded", outcome: traffic.RejectedLimit,
+		retryAfter: max(r.Wait, time.Millisecond), dropped: "rejected-limit",
+	}
+	f.message = fmt.Sprintf("%s has used up its %d %s; try again in %d s", of, r.Limit, r.What, retrySeconds(f.retryAfter))
+	switch r.What {
+	case limit.Concurrency:
+		f.message = fmt.Sprintf("%s has %d %s already, which is all that it may have; wait for one to end", of, r.Limit, r.What)
+	case limit.DailyTokens:
+		f.code, f.noRetry = "daily_budget_exhausted", true
+		f.message = fmt.Sprintf("%s has used up its %d %s; the next day begins in %s, at 00:00 UTC", of, r.Limit, r.What, r.Wait.Round(time.Minute))
+	}
+	return f
+}
