@@ -64,7 +64,21 @@ type Endpoint struct {
 	Upstream  string // the model name that the engine serves
 	Node      string
 	Card      string
+	CardModel string    // the class of its cards, for example "NVIDIA H200"; empty: not known
+	Parallel  int       // requests that the engine runs at once; 0: not known
 	Since     time.Time // seen as routable by this gateway
+}
+
+// Wake asks for a replica of a version that has callers and none ready. It may
+// be repeated, and several gateways may send it: the receiver acts once per
+// ObjectUID until a replica was ready.
+type Wake struct {
+	Owner     string
+	Model     string
+	Version   string
+	RequestID string
+	ObjectUID string
+	Since     time.Time // the first caller came
 }
 
 // Outcome of an inference request: a closed list.

@@ -135,7 +135,7 @@ func (t *Table) change(edit func(touched map[Key]struct{})) {
 
 // put stamps the endpoint and reuses the in-flight count of its UID.
 func (t *Table) put(e traffic.Endpoint, touched map[Key]struct{}) {
-	r := &replica{endpoint: e, load: &load{}}
+	r := &replica{endpoint: e, load: &load{}, seed: hash([]byte(e.UID))}
 	switch old, gone := t.replicas[e.UID], t.draining[e.UID]; {
 	case old != nil:
 		r.load = old.load
