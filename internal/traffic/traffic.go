@@ -30,6 +30,7 @@ type Model struct {
 	Failure      string    // non-empty: it cannot load, waiters fail at once with this
 	ExpectedAt   time.Time // when a replica is expected to be ready; zero: unknown
 	ReleaseAsked bool      // no new requests
+	Asleep       bool      // no replica is wanted until somebody calls
 	Pending      bool      // its budget is not granted yet: callers wait, lists leave it out
 }
 

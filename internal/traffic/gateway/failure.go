@@ -41,6 +41,8 @@ type failure struct {
 	message    string
 	outcome    traffic.Outcome
 	retryAfter time.Duration // zero: no header
+	dropped    string        // why it never reached an engine; empty: no header
+	unsent     bool          // no byte of the request reached the replica
 	noRetry    bool          // a retry would do the work twice
 	allow      string        // of a 405
 	silent     bool          // leaves no evidence record: nobody known called
@@ -90,6 +92,9 @@ func (f *failure) write(w http.ResponseWriter) {
 	}
 	if f.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(retrySeconds(f.retryAfter)))
+	}
+	if f.dropped != "" {
+		h.Set("X-Modeldock-Dropped-Reason", f.dropped)
 	}
 	if f.noRetry {
 		h.Set("X-Should-Retry", "false")

@@ -46,6 +46,19 @@ type Config struct {
 	Principal func(*http.Request) (traffic.Key, error)
 	// Registerer takes the metrics; nil keeps them unregistered.
 	Registerer prometheus.Registerer
+	// Wake, if given, is told once that a version without a ready replica has
+	// callers, and again while that lasts, because it may be lost. It must not
+	// block.
+	Wake func(traffic.Wake)
+	// MaxPriority is the highest class that a tenant's callers may have; nil
+	// means waitroom.Default for everybody.
+	MaxPriority func(tenant string) waitroom.Class
+	// Waiting bounds what waits for all models together; zero values get
+	// defaults.
+	Waiting waitroom.Bounds
+	// ProgressEvery is the pause between two comments for a caller who asked
+	// for progress; default 5 s.
+	ProgressEvery time.Duration
 }
 
 // Gateway serves /v1. It is an http.Handler for any number of requests at
@@ -53,7 +66,11 @@ type Config struct {
 type Gateway struct {
 	cfg       Config
 	index     atomic.Pointer[index]
-	room      *waitroom.Room[route.Key, *route.Lease]
+	room      *waitroom.Room[queueKey, *route.Demand, *route.Lease]
+	classed   classQueues
+	starts    *waitroom.Starts[route.Key]
+	wakes     wakes
+	retries   route.RetryBudget
 	transport *http.Transport
 	bodies    bodies
 	buffers   buffers
@@ -77,20 +94,13 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = DefaultMaxBody
 	}
-	g := &Gateway{
-		cfg:       cfg,
-		room:      waitroom.New(cfg.Table.Acquire),
-		transport: newTransport(),
-	}
+	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), transport: newTransport()}
+	g.room = g.newRoom()
 	var err error
 	if g.metrics, err = newMetrics(g); err != nil {
 		return nil, err
 	}
-	g.unwatch = cfg.Table.OnChange(func(keys []route.Key) {
-		for _, k := range keys {
-			g.room.Wake(k)
-		}
-	})
+	g.unwatch = cfg.Table.OnChange(g.endpointsChanged)
 	return g, nil
 }
 

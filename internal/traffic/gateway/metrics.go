@@ -22,6 +22,8 @@ type metrics struct {
 	firstByte       *prometheus.HistogramVec
 	firstChunk      *prometheus.HistogramVec
 	upstreamCancels prometheus.Counter
+	retries         prometheus.Counter
+	evictions       prometheus.Counter
 
 	mu     sync.RWMutex
 	meters map[meterKey]*meter
@@ -58,6 +60,14 @@ func newMetrics(g *Gateway) (*metrics, error) {
 			Name: "modeldock_gateway_upstream_cancels_total",
 			Help: "Requests that were cancelled at the engine because the caller left.",
 		}),
+		retries: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "modeldock_gateway_retries_total",
+			Help: "Requests that were given to another replica because the first did not take them.",
+		}),
+		evictions: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "modeldock_gateway_evictions_total",
+			Help: "Waiting requests that made room for those of other tenants or of a higher class.",
+		}),
 		meters: map[meterKey]*meter{},
 	}
 	if g.cfg.Registerer == nil {
@@ -67,7 +77,7 @@ func newMetrics(g *Gateway) (*metrics, error) {
 		Name: "modeldock_gateway_snapshot_age_seconds",
 		Help: "Age of the keys, grants and models that the gateway decides by; -1 if it has none.",
 	}, g.snapshotAge)
-	for _, c := range []prometheus.Collector{m.requests, m.firstByte, m.firstChunk, m.upstreamCancels, age, newLoadCollector(g)} {
+	for _, c := range []prometheus.Collector{m.requests, m.firstByte, m.firstChunk, m.upstreamCancels, m.retries, m.evictions, age, newLoadCollector(g)} {
 		if err := g.cfg.Registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("register the gateway's metrics: %w", err)
 		}

@@ -144,3 +144,6 @@ func (r *Room[K, N, G]) Queues() map[K]Queue {
 	}
 	return queues
 }
+
+// Bounds are what the room was configured with.
+func (r *Room[K, N, G]) Bounds() Bounds { return r.cfg.Bounds }

@@ -113,7 +113,7 @@ func TestChoosyRequestHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	free := map[string]int{}
-	r := New(Config[string, string, string]{Take: func(_, wanted string) (string, bool) {
+	r := New(Config[string, string, string]{Take: func(_, wanted string, _ bool) (string, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		for kind, n := range free {

@@ -41,9 +41,10 @@ type Bounds struct {
 
 // Config is what a room works with. N is what a request needs, G a place.
 type Config[K comparable, N, G any] struct {
-	// Take tries to get a place without blocking; it is called with the
-	// room's lock held and must not call back.
-	Take func(K, N) (G, bool)
+	// Take tries to get a place without blocking, for a newcomer or for one
+	// that waited. It is called with the room's lock held and must not call
+	// back.
+	Take func(k K, need N, waited bool) (G, bool)
 	Now  func() time.Time
 	Bounds
 	// Check is asked every CheckEvery per key that has waiters; its error ends
@@ -178,7 +179,7 @@ func (r *Room[K, N, G]) join(k K, g *Guest[N]) (G, *ticket[N, G], error) {
 	now := r.cfg.Now()
 	q := r.queue(k, now)
 	if r.closed == nil && q.line.len() == 0 {
-		if place, ok := r.cfg.Take(k, g.Need); ok {
+		if place, ok := r.cfg.Take(k, g.Need, false); ok {
 			r.total.Add(-1)
 			q.line.charge(g.Tenant, g.Tokens, now)
 			return place, nil, nil
@@ -238,7 +239,7 @@ func (r *Room[K, N, G]) Wake(k K) {
 			break
 		}
 		tk := e.owner.(*ticket[N, G]) //nolint:forcetypeassert // the room alone fills its lines
-		place, ok := r.cfg.Take(k, tk.need)
+		place, ok := r.cfg.Take(k, tk.need, true)
 		if !ok && !tk.choosy {
 			break
 		}

@@ -17,7 +17,7 @@ type places struct {
 	next int
 }
 
-func (p *places) take(string, struct{}) (int, bool) {
+func (p *places) take(string, struct{}, bool) (int, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.free == 0 {

@@ -35,6 +35,13 @@ func (s *Starts[K]) Restart(k K, at time.Time) {
 	s.begun[k] = at
 }
 
+// Stop notes that k does not start: it sleeps.
+func (s *Starts[K]) Stop(k K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.begun, k)
+}
+
 // Ready notes that k is ready. Later starts count as much as all before them.
 func (s *Starts[K]) Ready(k K, at time.Time) {
 	s.mu.Lock()

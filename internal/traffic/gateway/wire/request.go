@@ -37,6 +37,8 @@ type Request struct {
 	optionsMap bool // stream_options is an object, not null
 	optionsGap bool // that object has other members
 	hasStream  bool
+	prompt     span  // the value of what the model is to read
+	maxTokens  int64 // of the answer; 0: not said
 }
 
 // Presence tells whether an array is there and has items.
@@ -79,7 +81,11 @@ func (r *Request) member(c *cursor, raw []byte) error {
 	case "stream_options":
 		return r.scanOptions(c)
 	case "messages":
-		return r.scanMessages(c)
+		return r.scanPrompt(c, func() error { return r.scanMessages(c) })
+	case "prompt", "input":
+		return r.scanPrompt(c, func() error { return c.skip(1) })
+	case "max_tokens", "max_completion_tokens", "max_output_tokens":
+		return r.scanMaxTokens(c)
 	default:
 		// Another letter case of "model" is what some servers take for it and
 		// others do not: nobody could say which model was meant.
@@ -102,6 +108,16 @@ func memberName(raw []byte) string {
 		return "stream_options"
 	case "messages":
 		return "messages"
+	case "prompt":
+		return "prompt"
+	case "input":
+		return "input"
+	case "max_tokens":
+		return "max_tokens"
+	case "max_completion_tokens":
+		return "max_completion_tokens"
+	case "max_output_tokens":
+		return "max_output_tokens"
 	}
 	if len(raw) > 6*len("stream_options") || (len(raw) != len("model") && plainPrefix(raw) == len(raw)) {
 		return ""
