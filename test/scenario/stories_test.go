@@ -26,6 +26,8 @@ func stories() map[string]func(*testing.T, scenario.Harness) {
 		"WholeStory":                   scenario.WholeStory,
 		"GrowsAndShrinks":              scenario.GrowsAndShrinks,
 		"ShrinkSurvivesACrash":         scenario.ShrinkSurvivesACrash,
+		"ManyWaitForAColdModel":        scenario.ManyWaitForAColdModel,
+		"EngineDiesUnderLoad":          scenario.EngineDiesUnderLoad,
 	}
 }
 
