@@ -48,8 +48,8 @@ func ManyWaitForAColdModel(t *testing.T, h Harness) {
 	}
 }
 
-// EngineDiesUnderLoad: two replicas, each of which crashes once in a while,
-// with callers who never pause. Answers that were under way may break off
+// EngineDiesUnderLoad has two replicas, each of which crashes once in a while,
+// and callers who never pause. Answers that were under way may break off
 // visibly; whoever was not sent yet is served by the other replica or waits
 // for the next, and never hears that a replica could not be reached.
 func EngineDiesUnderLoad(t *testing.T, h Harness) {

@@ -50,8 +50,8 @@ type Config struct {
 	// callers, and again while that lasts, because it may be lost. It must not
 	// block.
 	Wake func(traffic.Wake)
-	// MaxPriority is the highest class that a tenant's callers may have; nil
-	// means waitroom.Default for everybody.
+	// MaxPriority is the class of a tenant's callers, which they may lower;
+	// nil means waitroom.Default for everybody.
 	MaxPriority func(tenant string) waitroom.Class
 	// Waiting bounds what waits for all models together; zero values get
 	// defaults.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -63,20 +64,43 @@ func (q *classQueues) of(k route.Key) []string {
 	return list
 }
 
-// wakeLines hands the free places of a version to those who wait for it. Chance
-// decides whether those with a wish for a class come first.
+// wakeLines hands the free places of a version to those who wait for it. Where
+// some wait for a class of cards, lot decides which line comes first, by the
+// tenants that wait in each: to name a class is no way to the front.
 func (g *Gateway) wakeLines(k route.Key) {
 	classes := g.classed.of(k)
-	last := len(classes) == 0 || rand.IntN(2) == 0
-	if !last {
+	if len(classes) == 0 {
 		g.room.Wake(queueKey{Key: k})
+		return
 	}
+	lines := []queueKey{{Key: k}}
 	for _, class := range classes {
-		g.room.Wake(queueKey{k, class})
+		lines = append(lines, queueKey{k, class})
 	}
-	if last {
-		g.room.Wake(queueKey{Key: k})
+	for len(lines) > 0 {
+		i := draw(lines, g.room.Tenants)
+		g.room.Wake(lines[i])
+		lines = slices.Delete(lines, i, i+1)
 	}
+}
+
+// draw returns the index of one of lines, each as likely as its weight.
+func draw(lines []queueKey, weight func(queueKey) int) int {
+	weights, sum := make([]int, len(lines)), 0
+	for i, k := range lines {
+		weights[i] = weight(k)
+		sum += weights[i]
+	}
+	if sum == 0 {
+		return 0
+	}
+	at := rand.IntN(sum) //nolint:gosec // a lot, no secret
+	for i, w := range weights {
+		if at -= w; at < 0 {
+			return i
+		}
+	}
+	return len(lines) - 1
 }
 
 // endpointsChanged hears from the table which versions came, went or moved.

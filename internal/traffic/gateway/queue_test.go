@@ -256,7 +256,7 @@ func TestPriority(t *testing.T) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for i, c := range []struct{ name, key, priority string }{
-		{"batch", keyA, "batch"}, {"b-default", keyB, "interactive"}, {"a-default", keyA, ""}, {"urgent", keyA, "interactive"},
+		{"batch", keyA, "batch"}, {"b-default", keyB, "interactive"}, {"a-default", keyA, "default"}, {"urgent", keyA, ""},
 	} {
 		header := []string{"X-Test-Name", c.name}
 		if c.priority != "" {
@@ -296,7 +296,7 @@ func TestProgressOfAWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = response.Body.Close() })
-		if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" || response.Header.Get("X-Modeldock-Version") != "v1" {
+		if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" || response.Header.Get("X-Modeldock-Version") != "v1" {
 			t.Fatalf("%d %v", response.StatusCode, response.Header)
 		}
 		return bufio.NewReader(response.Body)
@@ -325,7 +325,7 @@ func TestProgressOfAWait(t *testing.T) {
 	b.table.Remove(e.UID)
 	body = ask("30")
 	b.replica("p2", 0, func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, `{"error":{"message":"too long","type":"invalid_request_error","code":"context"}}`, 400)
+		http.Error(w, `{"error":{"message":"too long","type":"invalid_request_error","code":"context"}}`, http.StatusBadRequest)
 	})
 	text, err = io.ReadAll(body)
 	if s := string(text); err != nil || !strings.Contains(s, `data: {"error":{"message":"too long"`) || strings.Contains(s, "[DONE]") {

@@ -141,7 +141,7 @@ func TestOnlyReplicaRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.replica("p1", 0, func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, `{"error":{"message":"the model sleeps","type":"x","code":"sleeping"}}`, 503)
+		http.Error(w, `{"error":{"message":"the model sleeps","type":"x","code":"sleeping"}}`, http.StatusServiceUnavailable)
 	})
 	if got := b.chat(keyA, helloChat); got.status != 503 || !strings.Contains(got.body, "the model sleeps") {
 		t.Errorf("%d %s", got.status, got.body)

@@ -61,7 +61,7 @@ func (g *Gateway) priorityOf(asked, tenant string) (waitroom.Class, error) {
 		most = g.cfg.MaxPriority(tenant)
 	}
 	if asked == "" {
-		return min(most, waitroom.Default), nil
+		return most, nil
 	}
 	class, err := waitroom.ParseClass(asked)
 	if err != nil {

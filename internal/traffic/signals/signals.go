@@ -147,7 +147,7 @@ func (w *Watcher) ask(ctx context.Context, uid, address string) {
 // jittered is d within a tenth, so that the questions of many gateways to one
 // engine spread.
 func jittered(d time.Duration) time.Duration {
-	return d*9/10 + rand.N(d/5+1)
+	return d*9/10 + rand.N(d/5+1) //nolint:gosec // spreads load, no secret
 }
 
 var errNoMetrics = errors.New("the engine has none of the metrics that are known")

@@ -31,7 +31,7 @@ func (r *Room[K, N, G]) sweep(now time.Time) {
 
 // admit tells whether the request may wait, and makes room for it where that
 // is fair.
-func (r *Room[K, N, G]) admit(k K, q *queue, g *Guest[N]) error {
+func (r *Room[K, N, G]) admit(q *queue, g *Guest[N]) error {
 	own := r.tenants[g.Tenant]
 	if own == nil {
 		own = &holding{}
@@ -121,6 +121,16 @@ func (r *Room[K, N, G]) Waiting(k K) int {
 	defer r.mu.Unlock()
 	if q := r.queues[k]; q != nil {
 		return q.line.len()
+	}
+	return 0
+}
+
+// Tenants tells how many tenants wait for k; one counts once per class.
+func (r *Room[K, N, G]) Tenants(k K) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q := r.queues[k]; q != nil {
+		return q.line.turns.Len()
 	}
 	return 0
 }

@@ -50,7 +50,7 @@ func TestUseIsForgotten(t *testing.T) {
 		t.Error("1000 tokens of a half-life ago count more than 900 of now")
 	}
 	l.charge("latest", 950, epoch.Add(maxExponent*halfLife+time.Second))
-	if l.scale.base == epoch || l.shares["late"].used >= l.shares["latest"].used {
+	if l.scale.base.Equal(epoch) || l.shares["late"].used >= l.shares["latest"].used {
 		t.Errorf("base %s, shares %+v", l.scale.base, l.shares)
 	}
 	l.forget(epoch.Add(maxExponent*halfLife + 2*time.Second))

@@ -133,17 +133,19 @@ func (r *Room[K, N, G]) Wait(ctx context.Context, k K, g Guest[N]) (G, error) {
 	}
 	timer := time.NewTimer(g.Timeout)
 	defer timer.Stop()
-	progress := stopped()
+	var progress *time.Timer
+	var tick <-chan time.Time
 	if g.Progress != nil {
-		progress.Reset(g.ProgressFirst)
+		progress = time.NewTimer(g.ProgressFirst)
+		defer progress.Stop()
+		tick = progress.C
 	}
-	defer progress.Stop()
 	for {
 		var reason error
 		select {
 		case <-tk.settled:
 			return tk.place, tk.err
-		case <-progress.C:
+		case <-tick:
 			if reason = g.Progress(r.outlook(k, &tk.entry)); reason == nil {
 				progress.Reset(g.ProgressEvery)
 				continue
@@ -159,12 +161,6 @@ func (r *Room[K, N, G]) Wait(ctx context.Context, k K, g Guest[N]) (G, error) {
 		// Settled at the same moment: what was handed over counts.
 		return tk.place, tk.err
 	}
-}
-
-func stopped() *time.Timer {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
 }
 
 // join takes a place at once or enters the line; the ticket is nil unless the
@@ -185,7 +181,7 @@ func (r *Room[K, N, G]) join(k K, g *Guest[N]) (G, *ticket[N, G], error) {
 			return place, nil, nil
 		}
 	}
-	if err := r.admit(k, q, g); err != nil {
+	if err := r.admit(q, g); err != nil {
 		r.total.Add(-1)
 		return none, nil, err
 	}
