@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway/wire"
@@ -41,6 +42,7 @@ func (g *Gateway) reach(x *exchange, op operation, m *traffic.Model, asked *wire
 			lease = next
 			a.close()
 		}
+		x.rec.SentAt, x.rec.FirstByteAt = time.Time{}, time.Time{} // of the next one
 		g.metrics.retries.Inc()
 	}
 }

@@ -70,6 +70,30 @@ func TestProbeWithoutAVerdict(t *testing.T) {
 	}
 }
 
+// TestNewLifeHasNoPast: a replica that comes back, or has another address,
+// does not inherit the rest of its former process.
+func TestNewLifeHasNoPast(t *testing.T) {
+	t.Parallel()
+	table, _ := clocked("p1")
+	running, _ := table.ask()
+	defer running.Release()
+	for _, renew := range []func(){
+		func() { table.Remove("p1"); table.Upsert(replicaAt("p1")) },
+		func() { e := replicaAt("p1"); e.Address = "elsewhere:80"; table.Upsert(e) },
+	} {
+		running.Unreached()
+		if _, ok := table.ask(); ok {
+			t.Fatal("setup: the breaker is not open")
+		}
+		renew()
+		l, ok := table.ask()
+		if !ok {
+			t.Fatal("a new process is not asked because its predecessor could not be reached")
+		}
+		l.Release()
+	}
+}
+
 // TestErrorsOnlyMakeOthersPreferred: a replica that answers with errors is
 // avoided, but used if there is no other; callers' faults never count.
 func TestErrorsOnlyMakeOthersPreferred(t *testing.T) {

@@ -146,10 +146,14 @@ func (t *Table) put(e traffic.Endpoint, touched map[Key]struct{}) {
 			return
 		}
 		touched[KeyOf(old.endpoint)] = struct{}{}
+		if e.Address != old.endpoint.Address {
+			r.load.breaker.succeeded() // what failed was another process
+		}
 	case gone != nil:
 		// It came back while requests of its first life still run.
 		r.load = gone.load
 		r.load.reopen()
+		r.load.breaker.succeeded()
 		delete(t.draining, e.UID)
 	}
 	if r.endpoint.Since.IsZero() {
