@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"modeldock.io/internal/traffic/signals"
 )
 
 const (
@@ -49,6 +51,7 @@ func (c *control) startAccounts(ctx context.Context, p parts) {
 func (p *platform) startLoops(ctx context.Context) {
 	snapshots, seen := p.moved.listen(), p.observed.listen()
 	p.run(func() { p.directory.run(ctx, merge(ctx, snapshots, seen)) })
+	p.run(func() { signals.New(signals.Config{Table: p.table, Clock: p.clock}).Run(ctx) })
 	if !p.opts.Manual {
 		p.startAccounts(ctx, parts{admit: true, deliver: true})
 		return

@@ -56,6 +56,7 @@ func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writ
 func (p *platform) shutdown(server *http.Server, stopWork func()) error {
 	p.health.ready(false)
 	p.hub.Close()
+	p.gateway.Drain()
 	drain, cancel := context.WithTimeout(context.Background(), p.opts.StopGrace)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {

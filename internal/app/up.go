@@ -160,7 +160,7 @@ func (p *platform) endpointsChanged(eps []local.Endpoint) {
 	for _, e := range eps {
 		list = append(list, traffic.Endpoint{
 			UID: e.UID, Owner: e.Ref.Tenant, Model: e.Model, Version: e.Version, RequestID: e.Ref.ID,
-			ObjectUID: e.ObjectUID, Address: e.Address, Upstream: e.Upstream, Node: e.Node, Card: e.Card,
+			ObjectUID: e.ObjectUID, Address: e.Address, Upstream: e.Upstream, Node: e.Node, Card: e.Card, CardModel: e.CardModel, Parallel: e.Parallel,
 		})
 	}
 	p.table.Set(list)

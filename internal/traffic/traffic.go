@@ -31,6 +31,7 @@ type Model struct {
 	ExpectedAt   time.Time     // when a replica is expected to be ready; zero: unknown
 	ReleaseAsked bool          // no new requests
 	CacheTTL     time.Duration // how long its deterministic answers are kept; 0: they are not
+	Asleep       bool          // no replica is wanted until somebody calls
 	Pending      bool          // its budget is not granted yet: callers wait, lists leave it out
 }
 
@@ -85,7 +86,21 @@ type Endpoint struct {
 	Upstream  string // the model name that the engine serves
 	Node      string
 	Card      string
+	CardModel string    // the class of its cards, for example "NVIDIA H200"; empty: not known
+	Parallel  int       // requests that the engine runs at once; 0: not known
 	Since     time.Time // seen as routable by this gateway
+}
+
+// Wake asks for a replica of a version that has callers and none ready. It may
+// be repeated, and several gateways may send it: the receiver acts once per
+// ObjectUID until a replica was ready.
+type Wake struct {
+	Owner     string
+	Model     string
+	Version   string
+	RequestID string
+	ObjectUID string
+	Since     time.Time // the first caller came
 }
 
 // Outcome of an inference request: a closed list.

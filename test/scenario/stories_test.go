@@ -28,6 +28,8 @@ func stories() map[string]func(*testing.T, scenario.Harness) {
 		"ShrinkSurvivesACrash":         scenario.ShrinkSurvivesACrash,
 		"LimitsHold":                   scenario.LimitsHold,
 		"AnswersAreCached":             scenario.AnswersAreCached,
+		"ManyWaitForAColdModel":        scenario.ManyWaitForAColdModel,
+		"EngineDiesUnderLoad":          scenario.EngineDiesUnderLoad,
 	}
 }
 

@@ -60,6 +60,8 @@ type Endpoint struct {
 	Upstream  string
 	Node      string
 	Card      string // uuid of the first card
+	CardModel string
+	Parallel  int // requests that the engine runs at once; 0: not known
 	ReadyAt   time.Time
 }
 

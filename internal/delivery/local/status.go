@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/delivery/engine"
 )
 
 // status tells what is really there. Called under the lock.
@@ -156,7 +157,8 @@ func (t *Target) changedEndpoints() ([]Endpoint, bool) {
 			}
 			list = append(list, Endpoint{
 				UID: r.uid, Ref: o.rec.ref(), ObjectUID: o.rec.UID, Model: o.rec.Model.Name, Version: o.rec.Model.Version,
-				Address: r.address(), Upstream: r.upstream, Node: t.cfg.Node, Card: r.cards[0].UUID, ReadyAt: r.readyAt,
+				Address: r.address(), Upstream: r.upstream, Node: t.cfg.Node, Card: r.cards[0].UUID, CardModel: r.cards[0].Model,
+				Parallel: engine.Parallel(o.rec.Model), ReadyAt: r.readyAt,
 			})
 		}
 	}

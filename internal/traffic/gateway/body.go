@@ -100,7 +100,6 @@ func tooLarge(limit int64) error {
 // patch prepares what is sent: the body with the patches in place.
 func (b *body) patch(patches []wire.Patch) {
 	b.pieces, b.length = wire.Pieces(b.bytes, patches)
-	b.sentAt.Store(0)
 }
 
 // release gives up the handler's use; again does nothing.
@@ -127,16 +126,20 @@ func (b *body) unuse() {
 // reader returns a new reader of what is sent; closing it ends its use.
 func (b *body) reader(now func() time.Time) *bodyReader {
 	b.users.Add(1)
-	return &bodyReader{body: b, now: now}
+	return &bodyReader{body: b, pieces: b.pieces, now: now}
 }
 
 // bodyReader reads the pieces one after the other. The lock is what makes it
 // safe to reuse the buffer: the transport may close a body on one goroutine
 // while another still reads, and a byte of the next request must never be
 // sent with this one.
+//
+// It keeps the pieces of its own attempt, because the transport may still read
+// for an engine that answered early while the next one gets other pieces.
 type bodyReader struct {
-	body *body
-	now  func() time.Time
+	body   *body
+	pieces [][]byte
+	now    func() time.Time
 
 	mu     sync.Mutex
 	piece  int
@@ -152,7 +155,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	if r.closed {
 		return 0, errBodyClosed
 	}
-	pieces := r.body.pieces
+	pieces := r.pieces
 	n := 0
 	for n < len(p) && r.piece < len(pieces) {
 		c := copy(p[n:], pieces[r.piece][r.offset:])
@@ -174,7 +177,7 @@ func (r *bodyReader) Close() error {
 		return nil
 	}
 	r.closed = true
-	if r.piece == len(r.body.pieces) {
+	if r.piece == len(r.pieces) {
 		r.body.sentAt.Store(r.now().UnixNano())
 	}
 	r.body.unuse()

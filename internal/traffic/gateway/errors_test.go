@@ -82,7 +82,7 @@ func TestEveryErrorIsOpenAIShaped(t *testing.T) {
 		{"waiting room full", "POST", chat, keyA, ask("full"), 429, "waiting_room_full", traffic.RejectedFull},
 		{"cold timeout", "POST", chat, keyA, ask("cold"), 503, "model_loading", traffic.ExpiredWaiting},
 		{"model failed", "POST", chat, keyA, ask("broken"), 503, "model_failed", traffic.UpstreamError},
-		{"refused", "POST", chat, keyA, ask("refuses"), 502, "upstream_unreachable", traffic.UpstreamError},
+		{"refused", "POST", chat, keyA, ask("refuses"), 503, "upstream_unreachable", traffic.UpstreamError},
 		{"dies before the answer", "POST", chat, keyA, ask("dies"), 502, "upstream_cut", traffic.UpstreamCut},
 		{"500 text", "POST", chat, keyA, ask("text500"), 502, "upstream_error", traffic.UpstreamError},
 		{"500 HTML", "POST", chat, keyA, ask("html500"), 502, "upstream_error", traffic.UpstreamError},

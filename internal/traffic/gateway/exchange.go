@@ -27,10 +27,12 @@ type exchange struct {
 	silent    bool // …unless nobody known called
 	started   bool // the status is on its way to the caller
 	aborted   bool // the connection has to be cut
+	events    bool // the answer began as events, before an engine was found
 	settled   bool // the record of a complete answer was handed over
 	meter     *meter
 	spend     *spending // of the caller's limits; nil if there are none
 	fill      *filling  // the answer is collected for the cache; nil if not
+	wish      wish      // what it needs of a replica
 }
 
 // begin stamps the arrival and gives the request its id.
@@ -90,6 +92,9 @@ func (x *exchange) endpoint(e *traffic.Endpoint) {
 
 // start sends the status; what goes wrong later cannot change it any more.
 func (x *exchange) start(status int) {
+	if x.started { // by the progress of its wait
+		return
+	}
 	x.started = true
 	x.rec.Status = status
 	x.w.WriteHeader(status)
@@ -141,6 +146,10 @@ func (x *exchange) fail(err error) {
 	}
 	x.silent = f.silent
 	x.note(f)
+	if x.events {
+		x.failEvents(f)
+		return
+	}
 	if x.started {
 		x.aborted = true
 		return
@@ -172,6 +181,7 @@ func (x *exchange) finish() {
 		x.g.cfg.Logger.Error("request panicked", "requestID", x.rec.RequestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		x.fail(internalFailure(x.rec.RequestID))
 	}
+	x.g.settleUse(x)
 	x.g.metrics.finished(x)
 	if x.inference && !x.silent && !x.settled {
 		x.report()

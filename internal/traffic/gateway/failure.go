@@ -41,6 +41,7 @@ type failure struct {
 	message    string
 	outcome    traffic.Outcome
 	retryAfter time.Duration // zero: no header
+	unsent     bool          // no byte of the request reached the replica
 	noRetry    bool          // a retry would do the work twice
 	dropped    string        // why it never reached a replica; empty: it is not said
 	allow      string        // of a 405

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/route"
 )
 
 // newTransport is the way to the engines: plain HTTP/1.1 inside the cluster or
@@ -36,20 +37,26 @@ func newTransport() *http.Transport {
 // answer is the engine's response while it is relayed.
 type answer struct {
 	*http.Response
-	source  io.Reader // the body, decoded if it came compressed
+	x       *exchange
+	lease   *route.Lease // the place on the replica
+	source  io.Reader    // the body, decoded if it came compressed
 	decoded bool
 	cancel  context.CancelFunc
 }
 
 // close gives the connection back if the answer was read to its end and
 // breaks it otherwise, which is how the engine learns that nobody listens.
+// The place is free after that.
 func (a *answer) close() {
 	_ = a.Body.Close()
 	a.cancel()
+	if a.x.rec.Outcome == traffic.UpstreamCut {
+		a.lease.Failed()
+	}
+	a.x.g.giveBack(a.lease)
 }
 
 // forward sends the request to one replica and returns its answer's head.
-// Nothing is tried again: see failure.noRetry for what the caller may do.
 func (g *Gateway) forward(x *exchange, op operation, address string, b *body) (*answer, error) {
 	ctx, cancel := context.WithCancel(x.r.Context())
 	request := (&http.Request{
@@ -66,6 +73,7 @@ func (g *Gateway) forward(x *exchange, op operation, address string, b *body) (*
 		GetBody: func() (io.ReadCloser, error) { return b.reader(g.cfg.Clock), nil },
 	}).WithContext(ctx)
 
+	b.sentAt.Store(0)
 	sending := g.cfg.Clock()
 	response, err := g.transport.RoundTrip(request) //nolint:bodyclose // answer.close does it
 	if err != nil {
@@ -78,7 +86,7 @@ func (g *Gateway) forward(x *exchange, op operation, address string, b *body) (*
 		x.rec.SentAt = time.Unix(0, at)
 	}
 	x.meter.firstByte.Observe(x.rec.FirstByteAt.Sub(x.rec.ReceivedAt).Seconds())
-	return &answer{Response: response, source: response.Body, cancel: cancel}, nil
+	return &answer{Response: response, x: x, source: response.Body, cancel: cancel}, nil
 }
 
 // unreached says why there is no answer: the caller left, the replica could
@@ -95,7 +103,7 @@ func (g *Gateway) unreached(x *exchange, err error, sending time.Time) error {
 	if errors.As(err, &op) && op.Op == "dial" {
 		return &failure{
 			status: http.StatusBadGateway, kind: typeServer, code: "upstream_unreachable", outcome: traffic.UpstreamError,
-			message: "the model's replica does not accept connections; the request was not sent, try again",
+			message: "the model's replica does not accept connections; the request was not sent, try again", unsent: true,
 		}
 	}
 	x.rec.SentAt = sending

@@ -52,6 +52,19 @@ type Config struct {
 	Results cache.Store
 	// Registerer takes the metrics; nil keeps them unregistered.
 	Registerer prometheus.Registerer
+	// Wake, if given, is told once that a version without a ready replica has
+	// callers, and again while that lasts, because it may be lost. It must not
+	// block.
+	Wake func(traffic.Wake)
+	// MaxPriority is the class of a tenant's callers, which they may lower;
+	// nil means waitroom.Default for everybody.
+	MaxPriority func(tenant string) waitroom.Class
+	// Waiting bounds what waits for all models together; zero values get
+	// defaults.
+	Waiting waitroom.Bounds
+	// ProgressEvery is the pause between two comments for a caller who asked
+	// for progress; default 5 s.
+	ProgressEvery time.Duration
 }
 
 // Gateway serves /v1. It is an http.Handler for any number of requests at
@@ -59,7 +72,11 @@ type Config struct {
 type Gateway struct {
 	cfg       Config
 	index     atomic.Pointer[index]
-	room      *waitroom.Room[route.Key, *route.Lease]
+	room      *waitroom.Room[queueKey, *route.Demand, *route.Lease]
+	classed   classQueues
+	starts    *waitroom.Starts[route.Key]
+	wakes     wakes
+	retries   route.RetryBudget
 	transport *http.Transport
 	bodies    bodies
 	buffers   buffers
@@ -83,20 +100,13 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = DefaultMaxBody
 	}
-	g := &Gateway{
-		cfg:       cfg,
-		room:      waitroom.New(cfg.Table.Acquire),
-		transport: newTransport(),
-	}
+	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), transport: newTransport()}
+	g.room = g.newRoom()
 	var err error
 	if g.metrics, err = newMetrics(g); err != nil {
 		return nil, err
 	}
-	g.unwatch = cfg.Table.OnChange(func(keys []route.Key) {
-		for _, k := range keys {
-			g.room.Wake(k)
-		}
-	})
+	g.unwatch = cfg.Table.OnChange(g.endpointsChanged)
 	return g, nil
 }
 

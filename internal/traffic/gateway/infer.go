@@ -56,30 +56,21 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 		return err
 	}
 
-	// 5. Which replica, at once or after waiting; given back on every exit.
-	lease, err := g.place(x, model)
-	if err != nil {
+	// 5. A replica's answer, at once or after waiting for one. A replica that
+	//    does not take the request is stepped over. Into the body go only the
+	//    engine's own model name and, if accounting needs it, the wish for the
+	//    usage.
+	if err = g.prepare(x, model, &asked, body); err != nil {
 		return err
 	}
-	defer lease.Release()
-	endpoint := lease.Endpoint()
-	x.endpoint(endpoint)
-
-	// 6. Forward: only the engine's own model name and, if accounting needs
-	//    it, the wish for the usage are put into the body.
-	upstream := endpoint.Upstream
-	if upstream == "" {
-		upstream = model.Name
-	}
-	body.patch(asked.Patches(upstream, op.streams))
-	answer, err := g.forward(x, op, endpoint.Address, body)
+	answer, err := g.reach(x, op, model, &asked, body)
 	body.release() // a long stream must not keep a long prompt
 	if err != nil {
 		return err
 	}
 	defer answer.close()
 
-	// 7. Relay what comes, as it comes.
+	// 6. Relay what comes, as it comes.
 	stream := op.streams && asked.Stream
 	return g.relay(x, answer, stream, stream && !asked.AsksUsage)
 }

@@ -12,6 +12,10 @@ type loadCollector struct {
 	g        *Gateway
 	inFlight *prometheus.Desc
 	waiting  *prometheus.Desc
+	age      *prometheus.Desc
+	tokens   *prometheus.Desc
+	open     *prometheus.Desc
+	engine   *prometheus.Desc
 }
 
 func newLoadCollector(g *Gateway) *loadCollector {
@@ -19,7 +23,11 @@ func newLoadCollector(g *Gateway) *loadCollector {
 	return &loadCollector{
 		g:        g,
 		inFlight: prometheus.NewDesc("modeldock_gateway_in_flight", "Requests that run on replicas now.", labels, nil),
-		waiting:  prometheus.NewDesc("modeldock_gateway_queue_depth", "Requests that wait for a ready replica.", labels, nil),
+		waiting:  prometheus.NewDesc("modeldock_gateway_queue_depth", "Requests that wait for a replica with room.", labels, nil),
+		age:      prometheus.NewDesc("modeldock_gateway_queue_age_seconds", "How long the longest waiting request has waited.", labels, nil),
+		tokens:   prometheus.NewDesc("modeldock_gateway_in_flight_tokens", "Estimated tokens of the requests that run on replicas now.", labels, nil),
+		open:     prometheus.NewDesc("modeldock_gateway_open_breakers", "Replicas that get no requests because they failed.", labels, nil),
+		engine:   prometheus.NewDesc("modeldock_gateway_engine_queue_depth", "Requests in the engines' own queues, where engines tell; absent if none does.", labels, nil),
 	}
 }
 
@@ -27,29 +35,60 @@ func newLoadCollector(g *Gateway) *loadCollector {
 func (c *loadCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.inFlight
 	ch <- c.waiting
+	ch <- c.age
+	ch <- c.tokens
+	ch <- c.open
+	ch <- c.engine
 }
 
 // Collect implements prometheus.Collector. Every version that takes requests
 // has a queue depth, zero included: an autoscaler must be able to tell "none
 // waits" from "not known".
 func (c *loadCollector) Collect(ch chan<- prometheus.Metric) {
-	emit := func(desc *prometheus.Desc, k route.Key, n int) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), k.Owner+"/"+k.Model, k.Version)
+	emit := func(desc *prometheus.Desc, k route.Key, v float64) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, k.Owner+"/"+k.Model, k.Version)
 	}
 	for k, n := range c.g.cfg.Table.InFlightByKey() {
-		emit(c.inFlight, k, n)
+		emit(c.inFlight, k, float64(n))
 	}
-	queues := c.g.room.Queues()
+	depth, age := map[route.Key]float64{}, map[route.Key]float64{}
 	if view, err := c.g.known(); err == nil {
 		for _, versions := range view.live {
 			for _, m := range versions {
-				if _, waits := queues[keyOf(m)]; !waits {
-					queues[keyOf(m)] = 0
-				}
+				depth[keyOf(m)] = 0
 			}
 		}
 	}
-	for k, n := range queues {
+	for k, q := range c.g.room.Queues() {
+		depth[k.Key] += float64(q.Waiting)
+		age[k.Key] = max(age[k.Key], q.Oldest.Seconds())
+	}
+	for k, n := range depth {
 		emit(c.waiting, k, n)
+		emit(c.age, k, age[k])
+	}
+	c.collectReplicas(emit)
+}
+
+// collectReplicas sums over the replicas of each version.
+func (c *loadCollector) collectReplicas(emit func(*prometheus.Desc, route.Key, float64)) {
+	tokens, open, engine := map[route.Key]float64{}, map[route.Key]float64{}, map[route.Key]float64{}
+	for _, s := range c.g.cfg.Table.Standings() {
+		k := route.KeyOf(s.Endpoint)
+		tokens[k] += float64(s.Tokens)
+		open[k] += 0
+		if s.Open {
+			open[k]++
+		}
+		if s.Signal != nil {
+			engine[k] += float64(s.Signal.Waiting)
+		}
+	}
+	for k := range tokens {
+		emit(c.tokens, k, tokens[k])
+		emit(c.open, k, open[k])
+	}
+	for k, n := range engine {
+		emit(c.engine, k, n)
 	}
 }

@@ -25,6 +25,8 @@ type metrics struct {
 	upstreamCancels prometheus.Counter
 	refusals        *prometheus.CounterVec
 	results         *prometheus.CounterVec
+	retries         prometheus.Counter
+	evictions       prometheus.Counter
 
 	mu     sync.RWMutex
 	meters map[meterKey]*meter
@@ -69,6 +71,14 @@ func newMetrics(g *Gateway) (*metrics, error) {
 			Name: "modeldock_gateway_result_cache_total",
 			Help: "Requests to models whose result cache is on, by hit, miss or bypass.",
 		}, []string{"result"}),
+		retries: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "modeldock_gateway_retries_total",
+			Help: "Requests that were given to another replica because the first did not take them.",
+		}),
+		evictions: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "modeldock_gateway_evictions_total",
+			Help: "Waiting requests that made room for those of other tenants or of a higher class.",
+		}),
 		meters: map[meterKey]*meter{},
 	}
 	if g.cfg.Registerer == nil {
@@ -78,7 +88,7 @@ func newMetrics(g *Gateway) (*metrics, error) {
 		Name: "modeldock_gateway_snapshot_age_seconds",
 		Help: "Age of the keys, grants and models that the gateway decides by; -1 if it has none.",
 	}, g.snapshotAge)
-	for _, c := range []prometheus.Collector{m.requests, m.firstByte, m.firstChunk, m.upstreamCancels, m.refusals, m.results, age, newLoadCollector(g)} {
+	for _, c := range []prometheus.Collector{m.requests, m.firstByte, m.firstChunk, m.upstreamCancels, m.refusals, m.results, m.retries, m.evictions, age, newLoadCollector(g)} {
 		if err := g.cfg.Registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("register the gateway's metrics: %w", err)
 		}

@@ -3,9 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
-	"strconv"
 	"time"
 
 	"modeldock.io/internal/traffic"
@@ -13,149 +10,125 @@ import (
 	"modeldock.io/internal/traffic/waitroom"
 )
 
-// recheckEvery is how often a waiting request looks at the snapshot by itself.
-const recheckEvery = 500 * time.Millisecond
+const (
+	// recheckEvery is how often a line looks at the snapshot by itself.
+	recheckEvery = 500 * time.Millisecond
+	// firstProgress is how long a wait is before its caller is told of it: a
+	// shorter one costs no honest status.
+	firstProgress   = 500 * time.Millisecond
+	defaultProgress = 5 * time.Second
+)
+
+// The bounds of what waits, unless configured otherwise.
+const (
+	defaultTenantRequests = 2000
+	defaultTenantBytes    = 256 << 20
+	defaultWaitingBytes   = 1 << 30
+)
+
+func (g *Gateway) newRoom() *waitroom.Room[queueKey, *route.Demand, *route.Lease] {
+	b := g.cfg.Waiting
+	if b.TenantRequests <= 0 {
+		b.TenantRequests = defaultTenantRequests
+	}
+	if b.TenantBytes <= 0 {
+		b.TenantBytes = defaultTenantBytes
+	}
+	if b.Bytes <= 0 {
+		b.Bytes = defaultWaitingBytes
+	}
+	return waitroom.New(waitroom.Config[queueKey, *route.Demand, *route.Lease]{
+		Take: func(k queueKey, d *route.Demand, waited bool) (*route.Lease, bool) {
+			d.Queued = waited
+			return g.cfg.Table.Acquire(k.Key, d)
+		},
+		Now: g.cfg.Clock, Bounds: b, Check: g.recheck, CheckEvery: recheckEvery,
+	})
+}
 
 // place finds a replica with a place for the request, waiting for one if none
-// is ready. The caller releases the lease.
+// has. The caller gives the lease back.
 func (g *Gateway) place(x *exchange, m *traffic.Model) (*route.Lease, error) {
-	k := keyOf(m)
+	k, w := keyOf(m), &x.wish
 	if g.room.Empty() { // else those who wait come first
-		if lease, ok := g.cfg.Table.Acquire(k); ok {
+		if lease, ok := g.cfg.Table.Acquire(k, &w.demand); ok {
 			return lease, nil
 		}
 	}
 	if err := hopeless(m); err != nil {
-		if lease, ok := g.cfg.Table.Acquire(k); ok {
+		if lease, ok := g.cfg.Table.Acquire(k, &w.demand); ok {
 			return lease, nil // another replica of it does run
 		}
 		return nil, err
 	}
-	patience, err := patienceOf(x.r, m)
-	if err != nil {
-		return nil, err
+	return g.wait(x, m, k)
+}
+
+// wait stands in line for a place.
+func (g *Gateway) wait(x *exchange, m *traffic.Model, k route.Key) (*route.Lease, error) {
+	w, since := &x.wish, g.cfg.Clock()
+	if w.until.IsZero() {
+		w.until = since.Add(w.patience)
 	}
-	since := g.cfg.Clock()
-	lease, err := g.room.Wait(x.r.Context(), k, waitroom.Limits{
-		MaxWaiting: m.MaxWaiting,
-		Timeout:    patience,
-		Check:      func() error { return g.verdict(m) },
-		CheckEvery: recheckEvery,
-	})
-	x.rec.QueuedFor = g.cfg.Clock().Sub(since)
-	switch {
-	case err == nil:
-		return lease, nil
-	case errors.Is(err, waitroom.ErrFull):
-		return nil, g.roomFull(m)
-	case errors.Is(err, waitroom.ErrTimeout):
-		return nil, g.waitedTooLong(m, patience)
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+	if !g.cfg.Table.Ready(k) {
+		g.wakeUp(m, since)
+	}
+	guest := waitroom.Guest[*route.Demand]{
+		Need: &w.demand, Tenant: x.rec.Tenant, Class: w.class, Tokens: w.demand.Tokens, Bytes: w.bytes,
+		MaxWaiting: m.MaxWaiting, Timeout: w.until.Sub(since), Choosy: w.demand.Choosy(),
+	}
+	if w.progress {
+		guest.ProgressFirst, guest.ProgressEvery = min(firstProgress, g.progressEvery()), g.progressEvery()
+		guest.Progress = func(o waitroom.Outlook) error { return x.tellProgress(o, g.remaining(m, o)) }
+	}
+	leave := g.classed.enter(k, w.demand.Class)
+	lease, err := g.room.Wait(x.r.Context(), queueKey{k, w.demand.Class}, guest)
+	leave()
+	x.rec.QueuedFor += g.cfg.Clock().Sub(since)
+	if err != nil {
+		return nil, g.notPlaced(m, w, err)
+	}
+	w.charged += w.demand.Tokens
+	if x.r.Context().Err() != nil { // it left while it was handed the place
+		g.giveBack(lease)
 		return nil, errGone
 	}
-	return nil, err
+	return lease, nil
 }
 
-// patienceOf is the model's wait limit, which the caller may lower.
-func patienceOf(r *http.Request, m *traffic.Model) (time.Duration, error) {
-	asked := r.Header.Get("X-Modeldock-Wait")
-	if asked == "" {
-		return m.WaitTimeout, nil
+func (g *Gateway) progressEvery() time.Duration {
+	if g.cfg.ProgressEvery > 0 {
+		return g.cfg.ProgressEvery
 	}
-	seconds, err := strconv.ParseFloat(asked, 64)
-	if err != nil || !(seconds >= 0) {
-		return 0, badRequest(fmt.Errorf("the header x-modeldock-wait must be a number of seconds, not %.40q", asked))
-	}
-	if seconds >= m.WaitTimeout.Seconds() {
-		return m.WaitTimeout, nil
-	}
-	return time.Duration(seconds * float64(time.Second)), nil
+	return defaultProgress
 }
 
-// verdict tells from the newest snapshot whether waiting for m still makes
-// sense.
-func (g *Gateway) verdict(m *traffic.Model) error {
-	view, err := g.known()
-	if err != nil {
-		return nil //nolint:nilerr // what was known when the wait began still holds
+// notPlaced turns the reason for which a wait ended into the answer.
+func (g *Gateway) notPlaced(m *traffic.Model, w *wish, err error) error {
+	switch {
+	case errors.Is(err, waitroom.ErrFull):
+		return g.roomFull(m)
+	case errors.Is(err, waitroom.ErrTenantFull):
+		return g.tenantFull(m)
+	case errors.Is(err, waitroom.ErrMemory):
+		return g.memoryFull(m)
+	case errors.Is(err, waitroom.ErrEvicted):
+		g.metrics.evictions.Inc()
+		return g.evicted(m)
+	case errors.Is(err, waitroom.ErrTimeout) && w.demand.Choosy():
+		return g.refusedByAll(m)
+	case errors.Is(err, waitroom.ErrTimeout):
+		return g.waitedTooLong(m, w.patience)
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return errGone
 	}
-	now := view.current(m)
-	if now == nil {
-		return modelNotFound(m.Name)
-	}
-	return hopeless(now)
+	return err
 }
 
-// SnapshotChanged is a hint that Config.Snapshot returns something new: those
-// who wait for a model that failed or is gone learn it at once.
-func (g *Gateway) SnapshotChanged() {
-	view, err := g.known()
-	if err != nil {
-		return
-	}
-	for k := range g.room.Queues() {
-		if err := view.fate(k); err != nil {
-			g.room.Fail(k, err)
-		}
-	}
-}
-
-// fate is nil while version k may still become ready.
-func (i *index) fate(k route.Key) error {
-	for _, m := range i.live[ownedName{k.Owner, k.Model}] {
-		if m.Version == k.Version {
-			return hopeless(m)
-		}
-	}
-	return modelNotFound(k.Model)
-}
-
-// Waiting tells for every version how many requests wait for it.
-func (g *Gateway) Waiting() map[route.Key]int { return g.room.Queues() }
-
-// hopeless says that the model cannot load, and why.
-func hopeless(m *traffic.Model) error {
-	if m.Failure == "" {
-		return nil
-	}
-	return &failure{
-		status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "model_failed", outcome: traffic.UpstreamError,
-		message: fmt.Sprintf("the model %q cannot be loaded: %s; its owner sees details with \"modeldock explain %s\"",
-			m.Name+"@"+m.Version, m.Failure, m.RequestID),
-		retryAfter: 60 * time.Second,
-	}
-}
-
-// remaining is how long the model will take as far as is known.
-func (g *Gateway) remaining(m *traffic.Model) time.Duration {
-	const unknown = 10 * time.Second
-	if view, err := g.known(); err == nil {
-		if now := view.current(m); now != nil {
-			m = now
-		}
-	}
-	if m.ExpectedAt.IsZero() {
-		return unknown
-	}
-	return max(m.ExpectedAt.Sub(g.cfg.Clock()), time.Second)
-}
-
-func (g *Gateway) roomFull(m *traffic.Model) error {
-	after := g.remaining(m)
-	return &failure{
-		status: http.StatusTooManyRequests, kind: typeRateLimit, code: "waiting_room_full", outcome: traffic.RejectedFull,
-		message: fmt.Sprintf("the model %q has no ready replica and its waiting room is full (%d requests may wait); try again in %d s",
-			m.Name+"@"+m.Version, m.MaxWaiting, retrySeconds(after)),
-		retryAfter: after,
-	}
-}
-
-func (g *Gateway) waitedTooLong(m *traffic.Model, patience time.Duration) error {
-	after := g.remaining(m)
-	return &failure{
-		status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "model_loading", outcome: traffic.ExpiredWaiting,
-		message: fmt.Sprintf("the model %q had no ready replica within %s; try again in %d s",
-			m.Name+"@"+m.Version, patience.Round(time.Millisecond), retrySeconds(after)),
-		retryAfter: after,
+// giveBack returns a place and hands it to whoever is next in line.
+func (g *Gateway) giveBack(l *route.Lease) {
+	l.Release()
+	if !g.room.Empty() {
+		g.wakeLines(route.KeyOf(*l.Endpoint()))
 	}
 }

@@ -19,6 +19,8 @@ func (g *Gateway) relay(x *exchange, a *answer, stream, dropUsage bool) error {
 		return err
 	}
 	switch {
+	case x.events && (a.StatusCode >= 300 || a.media() != "text/event-stream"):
+		return x.failureAfterProgress(a)
 	case a.StatusCode >= 400:
 		x.unused()
 		return g.relayFailure(x, a)

@@ -68,6 +68,7 @@ func (g *Gateway) relayStream(x *exchange, a *answer, dropUsage bool) error {
 	// the writer knows none there is nothing to lift.
 	_ = s.rc.SetWriteDeadline(time.Time{})
 	x.start(a.StatusCode)
+	x.events = false // from here on the relay knows where an event may stand
 	if err := x.flush(s.rc); err != nil {
 		return err
 	}

@@ -14,7 +14,8 @@ type Sighting struct {
 	Address     string
 	Since       time.Time
 	InFlight    int
-	Draining    bool // taken out; only running requests are left
+	Tokens      int64 // estimated, of what is in flight
+	Draining    bool  // taken out; only running requests are left
 }
 
 // InFlight tells how many requests run on a replica, also on one that was
@@ -45,7 +46,7 @@ func (t *Table) Seen(owner, requestID string) []Sighting {
 			if e.Owner == owner && e.RequestID == requestID {
 				seen = append(seen, Sighting{
 					EndpointUID: uid, Address: e.Address, Since: e.Since,
-					InFlight: r.load.running(), Draining: draining,
+					InFlight: r.load.running(), Tokens: r.load.tokens(), Draining: draining,
 				})
 			}
 		}
@@ -81,4 +82,30 @@ func (t *Table) InFlightByKey() map[Key]int {
 		sums[KeyOf(r.endpoint)] += r.load.running()
 	}
 	return sums
+}
+
+// Standing is one endpoint's load as this gateway knows it.
+type Standing struct {
+	Endpoint traffic.Endpoint
+	InFlight int
+	Tokens   int64
+	Signal   *Signal // fresh, or nil
+	Open     bool    // its breaker keeps requests from it
+}
+
+// Standings lists the load of every endpoint that takes requests, by UID.
+func (t *Table) Standings() []Standing {
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := make([]Standing, 0, len(t.replicas))
+	for _, r := range t.replicas {
+		s := Standing{Endpoint: r.endpoint, InFlight: r.load.running(), Tokens: r.load.tokens(), Open: r.load.breaker.until.Load() != 0}
+		if signal := r.load.signal.Load(); signal != nil && signal.fresh(now) {
+			s.Signal = signal
+		}
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b Standing) int { return strings.Compare(a.Endpoint.UID, b.Endpoint.UID) })
+	return list
 }

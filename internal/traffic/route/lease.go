@@ -7,43 +7,68 @@ import (
 	"modeldock.io/internal/traffic"
 )
 
-// replica is one endpoint with the count of what runs on it. The endpoint is
-// immutable; an update makes a new replica that shares the load.
+// replica is one endpoint with what runs on it. The endpoint is immutable; an
+// update makes a new replica that shares the load.
 type replica struct {
 	endpoint traffic.Endpoint
 	load     *load
+	seed     uint64 // of its UID, for affinity
 }
 
 func byUID(a, b *replica) int { return strings.Compare(a.endpoint.UID, b.endpoint.UID) }
 
-// load counts requests in flight. The sign bit says closed, so that "is it
-// still open" and "count me" are one atomic step.
-type load struct{ state atomic.Int64 }
+// Demand is what a request needs of a replica.
+type Demand struct {
+	Tokens   int64  // estimate of what it will hold while it runs
+	Affinity uint64 // PrefixKey or SessionKey; 0: none
+	Class    string // of the cards, as the caller wrote it; empty: any
+	// Queued is set for a request that waited in line: replicas whose
+	// parallelism is not known then take a bounded number, so that not all
+	// who wait run into the first that comes up.
+	Queued bool
 
-const closedBit = int64(-1) << 63
-
-func (l *load) running() int { return int(l.state.Load() &^ closedBit) }
-
-// reserve counts one more request unless the replica is closed.
-func (l *load) reserve() bool {
-	for {
-		s := l.state.Load()
-		if s&closedBit != 0 {
-			return false
-		}
-		if l.state.CompareAndSwap(s, s+1) {
-			return true
-		}
-	}
+	failed []*replica
 }
 
-func (l *load) release() { l.state.Add(-1) }
-func (l *load) close()   { l.state.Or(closedBit) }
-func (l *load) reopen()  { l.state.And(^closedBit) }
+// Avoid keeps the request from the replica that has just failed it, as long as
+// that one is not published anew.
+func (d *Demand) Avoid(l *Lease) { d.failed = append(d.failed, l.replica) }
+
+// Choosy tells whether replicas that suit others may not suit this request.
+func (d *Demand) Choosy() bool { return len(d.failed) > 0 }
+
+func (d *Demand) suits(r *replica) bool {
+	for _, f := range d.failed {
+		if f == r {
+			return false
+		}
+	}
+	return d.Class == "" || ofClass(&r.endpoint, d.Class)
+}
+
+// ofClass compares as people write: "h200" means "NVIDIA H200". A replica
+// whose cards are not known is of no class.
+func ofClass(e *traffic.Endpoint, class string) bool {
+	return e.CardModel != "" && strings.Contains(strings.ToLower(e.CardModel), strings.ToLower(class))
+}
+
+// unknownParallel is how many of those that waited run at once on a replica
+// that does not say how many it can take.
+const unknownParallel = 256
+
+func (d *Demand) most(r *replica) int {
+	if r.endpoint.Parallel == 0 && d.Queued {
+		return unknownParallel
+	}
+	return r.endpoint.Parallel
+}
 
 // Lease is one request's reservation of an endpoint. Release it by defer.
 type Lease struct {
+	table    *Table
 	replica  *replica
+	weight   int64
+	probe    bool
 	released atomic.Bool
 }
 
@@ -53,39 +78,90 @@ func (l *Lease) Endpoint() *traffic.Endpoint { return &l.replica.endpoint }
 // Release returns the reservation; calling it again does nothing.
 func (l *Lease) Release() {
 	if l.released.CompareAndSwap(false, true) {
-		l.replica.load.release()
+		if l.probe {
+			l.replica.load.breaker.probing.Store(false)
+		}
+		l.replica.load.release(l.weight)
 	}
 }
 
-// Acquire picks an endpoint of k and reserves a place on it. It never blocks;
-// false means that no endpoint is ready.
-func (t *Table) Acquire(k Key) (*Lease, bool) {
-	list := t.view.Load().byKey[k]
-	for range len(list) + 1 {
-		if len(list) == 0 {
-			return nil, false
+// Answered tells that the replica gave an answer that says nothing against it:
+// whatever is the caller's own fault included.
+func (l *Lease) Answered() { l.replica.load.breaker.succeeded() }
+
+// Failed tells that the replica answered with an error of its own or broke
+// off.
+func (l *Lease) Failed() { l.replica.load.breaker.failed(l.table.now(), false, l.probe) }
+
+// Unreached tells that the replica took no connection.
+func (l *Lease) Unreached() { l.replica.load.breaker.failed(l.table.now(), true, l.probe) }
+
+// Acquire chooses an endpoint of k and reserves a place on it in one step. It
+// never blocks; false means that no endpoint can take the request now.
+func (t *Table) Acquire(k Key, d *Demand) (*Lease, bool) {
+	const tries = 4
+	var room [16]candidate
+	weight := weigh(d.Tokens)
+	for try := 0; ; try++ {
+		cs := t.candidates(room[:0], k, d, false)
+		if len(cs) == 0 {
+			if cs = t.candidates(room[:0], k, d, true); len(cs) == 0 {
+				return nil, false
+			}
 		}
-		r := list[pick(len(list), func(i int) int { return list[i].load.running() }, random)]
-		if r.load.reserve() {
-			return &Lease{replica: r}, true
+		c := &cs[choose(cs, d.Affinity, random)]
+		if c.probe && !c.r.load.breaker.probing.CompareAndSwap(false, true) {
+			continue
 		}
-		// It was closed between the view and the reservation: the newer view
-		// does not have it any more.
-		list = open(t.view.Load().byKey[k])
+		// What was compared must still be true; only under a storm of changes
+		// it is enough that the replica is open and has room.
+		if c.r.load.take(c.state, weight) || try >= tries && c.r.load.reserve(weight, d.most(c.r)) {
+			return &Lease{table: t, replica: c.r, weight: weight, probe: c.probe}, true
+		}
+		if c.probe {
+			c.r.load.breaker.probing.Store(false)
+		}
 	}
-	return nil, false
 }
 
-// open leaves out what was closed but is still listed in this view.
-func open(list []*replica) []*replica {
-	kept := make([]*replica, 0, len(list))
-	for _, r := range list {
-		if r.load.state.Load()&closedBit == 0 {
-			kept = append(kept, r)
+// candidates appends the replicas that may take the request; desperate ones
+// are those that only answered with errors of late.
+func (t *Table) candidates(cs []candidate, k Key, d *Demand, desperate bool) []candidate {
+	for _, r := range t.view.Load().byKey[k] {
+		state := r.load.state.Load()
+		if isClosed(state) || r.load.full(runningIn(state), d.most(r)) || !d.suits(r) {
+			continue
 		}
+		c := candidate{r: r, state: state, cost: tokensIn(state) + int64(runningIn(state))*requestCost}
+		switch r.load.breaker.standing(t.now) {
+		case out:
+			continue
+		case avoid:
+			if !desperate {
+				continue
+			}
+		case probe:
+			c.probe = true
+		case usable:
+		}
+		if s := r.load.signal.Load(); s != nil && s.fresh(t.now()) {
+			c.cost += s.penalty()
+			c.saturated = s.saturated()
+		}
+		cs = append(cs, c)
 	}
-	return kept
+	return cs
 }
 
-// Ready tells whether k has an endpoint that takes requests.
+// Ready tells whether k has an endpoint that takes requests, whether or not it
+// is full.
 func (t *Table) Ready(k Key) bool { return len(t.view.Load().byKey[k]) > 0 }
+
+// Report takes an engine's word about itself; an unknown UID is no error.
+func (t *Table) Report(uid string, s Signal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.replicas[uid]; r != nil {
+		r.load.signal.Store(&s)
+	}
+}

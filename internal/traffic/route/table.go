@@ -135,7 +135,7 @@ func (t *Table) change(edit func(touched map[Key]struct{})) {
 
 // put stamps the endpoint and reuses the in-flight count of its UID.
 func (t *Table) put(e traffic.Endpoint, touched map[Key]struct{}) {
-	r := &replica{endpoint: e, load: &load{}}
+	r := &replica{endpoint: e, load: &load{}, seed: hash([]byte(e.UID))}
 	switch old, gone := t.replicas[e.UID], t.draining[e.UID]; {
 	case old != nil:
 		r.load = old.load
@@ -146,10 +146,14 @@ func (t *Table) put(e traffic.Endpoint, touched map[Key]struct{}) {
 			return
 		}
 		touched[KeyOf(old.endpoint)] = struct{}{}
+		if e.Address != old.endpoint.Address {
+			r.load.breaker.succeeded() // what failed was another process
+		}
 	case gone != nil:
 		// It came back while requests of its first life still run.
 		r.load = gone.load
 		r.load.reopen()
+		r.load.breaker.succeeded()
 		delete(t.draining, e.UID)
 	}
 	if r.endpoint.Since.IsZero() {

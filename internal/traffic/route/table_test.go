@@ -25,7 +25,7 @@ func tick() func() time.Time {
 
 func acquire(t *testing.T, table *Table) *Lease {
 	t.Helper()
-	lease, ok := table.Acquire(versionOne)
+	lease, ok := table.Acquire(versionOne, &Demand{})
 	if !ok {
 		t.Fatal("no endpoint")
 	}
@@ -64,7 +64,7 @@ func TestRemovedReplicaDrains(t *testing.T) {
 	table.Upsert(replicaAt("p1"))
 	first, second := acquire(t, table), acquire(t, table)
 	table.Remove("p1")
-	if _, ok := table.Acquire(versionOne); ok {
+	if _, ok := table.Acquire(versionOne, &Demand{}); ok {
 		t.Fatal("a removed replica took a request")
 	}
 	seen := table.Seen("a", "r1")
@@ -100,7 +100,7 @@ func TestNothingReachesARemovedReplica(t *testing.T) {
 	for range 4 {
 		workers.Go(func() {
 			for !stop.Load() {
-				if lease, ok := table.Acquire(versionOne); ok {
+				if lease, ok := table.Acquire(versionOne, &Demand{}); ok {
 					lease.Release()
 				}
 			}
@@ -117,7 +117,7 @@ func TestNothingReachesARemovedReplica(t *testing.T) {
 		if after := r.load.running(); after > before {
 			t.Fatalf("%s: %d requests after it was removed with %d", uid, after, before)
 		}
-		if r.load.reserve() {
+		if r.load.reserve(oneRequest, 0) {
 			t.Fatalf("%s can be reserved after it was removed", uid)
 		}
 	}
@@ -149,16 +149,16 @@ func TestLoadIsSpread(t *testing.T) {
 
 func TestPickTakesTheLessLoadedOfTwoDifferent(t *testing.T) {
 	t.Parallel()
-	loads := []int{5, 1, 3}
+	loads := []int64{5, 1, 3}
 	generator := rand.New(rand.NewPCG(1, 2))
 	counts := make([]int, len(loads))
 	for range 3000 {
-		counts[pick(len(loads), func(i int) int { return loads[i] }, generator.IntN)]++
+		counts[pick(len(loads), func(i int) int64 { return loads[i] }, generator.IntN)]++
 	}
 	if counts[0] != 0 || counts[1] < 1800 || counts[2] < 800 {
 		t.Errorf("picked %v times; the most loaded one must never win a pair", counts)
 	}
-	if got := pick(1, func(int) int { panic("not needed") }, func(int) int { panic("not needed") }); got != 0 {
+	if got := pick(1, func(int) int64 { panic("not needed") }, func(int) int { panic("not needed") }); got != 0 {
 		t.Errorf("of one, %d", got)
 	}
 }

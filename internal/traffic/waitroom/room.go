@@ -1,14 +1,14 @@
 // Package waitroom is where the traffic account lets requests wait for a model
-// that has no ready replica: bounded in number and in time, first come first
-// served, and woken when a place may be free or when there is no hope left.
+// that has no ready replica, or none with room: bounded in number, memory and
+// time, fair between tenants, and ended when a place is free or when there is
+// no hope left.
 //
 // The room itself knows neither endpoints nor HTTP. It is given a function
-// that tries to take a place, and hands what it took to the head of the queue,
-// so that a newcomer never overtakes those who wait.
+// that tries to take a place, and hands what it took to whose turn it is, so
+// that a newcomer never overtakes those who wait.
 package waitroom
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"sync"
@@ -16,72 +16,138 @@ import (
 	"time"
 )
 
-// ErrFull means that as many requests wait for the key as may.
-var ErrFull = errors.New("waiting room is full")
+// The reasons for which a request may not wait, or not any longer.
+var (
+	// ErrFull means that as many requests wait for the key as may.
+	ErrFull = errors.New("waiting room is full")
+	// ErrTenantFull means that the tenant has as much waiting as one may.
+	ErrTenantFull = errors.New("tenant's share of the waiting room is full")
+	// ErrMemory means that all waiting requests together hold as much memory
+	// as they may.
+	ErrMemory = errors.New("waiting room's memory is full")
+	// ErrEvicted means that the request made room for one of higher priority,
+	// or of a tenant that had less waiting.
+	ErrEvicted = errors.New("made room for another request")
+	// ErrTimeout means that no place became free in the time allowed.
+	ErrTimeout = errors.New("waited too long")
+)
 
-// ErrTimeout means that no place became free in the time allowed.
-var ErrTimeout = errors.New("waited too long")
+// Bounds limit what waits for all keys together.
+type Bounds struct {
+	TenantRequests int   // of one tenant
+	TenantBytes    int64 // of one tenant
+	Bytes          int64 // of all
+}
 
-// Limits bound one request's stay.
-type Limits struct {
-	MaxWaiting int           // requests of the key, this one included
-	Timeout    time.Duration // zero: do not wait at all
-	// Check is asked every CheckEvery while the request waits; its error ends
-	// the wait. Notifications are hints, this is what they are backed by.
-	Check      func() error
+// Config is what a room works with. N is what a request needs, G a place.
+type Config[K comparable, N, G any] struct {
+	// Take tries to get a place without blocking, for a newcomer or for one
+	// that waited. It is called with the room's lock held and must not call
+	// back.
+	Take func(k K, need N, waited bool) (G, bool)
+	Now  func() time.Time
+	Bounds
+	// Check is asked every CheckEvery per key that has waiters; its error ends
+	// their wait. Notifications are hints, this is what they are backed by.
+	Check      func(K) error
 	CheckEvery time.Duration
 }
 
-// Room holds one queue per key K and hands out places G. All methods may be
+// Guest is one request that may have to wait.
+type Guest[N any] struct {
+	Need       N
+	Tenant     string
+	Class      Class
+	Tokens     int64         // what it is expected to use
+	Bytes      int64         // what it holds in memory while it waits
+	MaxWaiting int           // requests of the key, this one included
+	Timeout    time.Duration // zero: do not wait at all
+	// Choosy is set if a place that suits others may not suit this request;
+	// then it does not hold up those behind it.
+	Choosy bool
+	// Progress, if given, is called on the waiting goroutine after
+	// ProgressFirst and then every ProgressEvery; its error ends the wait.
+	Progress                     func(Outlook) error
+	ProgressFirst, ProgressEvery time.Duration
+}
+
+// Room holds one line per key K and hands out places G. All methods may be
 // called concurrently.
-type Room[K comparable, G any] struct {
-	take  func(K) (G, bool)
+type Room[K comparable, N, G any] struct {
+	cfg   Config[K, N, G]
 	total atomic.Int64
 
-	mu     sync.Mutex
-	queues map[K]*list.List // of *ticket[G]
+	mu      sync.Mutex
+	queues  map[K]*queue
+	tenants map[string]*holding
+	bytes   int64
+	closed  error
+	swept   time.Time
+}
+
+// queue is one key's line with what is known about it.
+type queue struct {
+	line  *line
+	pace  pace
+	check *time.Timer // while somebody waits
+
+	foretold   map[*entry]int
+	foretoldAt time.Time
+}
+
+// holding is what one tenant has waiting for all keys.
+type holding struct {
+	requests int
+	bytes    int64
 }
 
 // ticket is one waiting request; its fields are guarded by the room's lock
 // until settled is closed.
-type ticket[G any] struct {
+type ticket[N, G any] struct {
+	entry
+	need    N
+	choosy  bool
 	settled chan struct{}
 	done    bool
 	place   G
 	err     error
 }
 
-// New returns an empty room. take tries to get a place for a key without
-// blocking; it is called with the room's lock held and must not call back.
-func New[K comparable, G any](take func(K) (G, bool)) *Room[K, G] {
-	return &Room[K, G]{take: take, queues: map[K]*list.List{}}
+// New returns an empty room.
+func New[K comparable, N, G any](cfg Config[K, N, G]) *Room[K, N, G] {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Room[K, N, G]{cfg: cfg, queues: map[K]*queue{}, tenants: map[string]*holding{}, swept: cfg.Now()}
 }
 
 // Wait returns a place for key k: at once if nobody waits and one is free,
-// otherwise in turn. It fails with ErrFull, ErrTimeout, the error that Fail or
-// limits.Check gave, or the cause for which ctx ended.
-func (r *Room[K, G]) Wait(ctx context.Context, k K, limits Limits) (G, error) {
+// otherwise in turn. It fails with one of the errors of this package, the
+// error that Fail, Close or Config.Check gave, or the cause for which ctx
+// ended. The tenant is charged for the place that it gets; see Charge.
+func (r *Room[K, N, G]) Wait(ctx context.Context, k K, g Guest[N]) (G, error) {
 	var none G
-	place, tk, at, err := r.join(k, limits)
+	place, tk, err := r.join(k, &g)
 	if tk == nil {
 		return place, err
 	}
-	timer := time.NewTimer(limits.Timeout)
+	timer := time.NewTimer(g.Timeout)
 	defer timer.Stop()
-	var recheck <-chan time.Time
-	if limits.Check != nil && limits.CheckEvery > 0 {
-		ticker := time.NewTicker(limits.CheckEvery)
-		defer ticker.Stop()
-		recheck = ticker.C
+	var progress *time.Timer
+	var tick <-chan time.Time
+	if g.Progress != nil {
+		progress = time.NewTimer(g.ProgressFirst)
+		defer progress.Stop()
+		tick = progress.C
 	}
 	for {
 		var reason error
 		select {
 		case <-tk.settled:
 			return tk.place, tk.err
-		case <-recheck:
-			if reason = limits.Check(); reason == nil {
-				r.Wake(k) // a lost notification costs one interval, not the wait
+		case <-tick:
+			if reason = g.Progress(r.outlook(k, &tk.entry)); reason == nil {
+				progress.Reset(g.ProgressEvery)
 				continue
 			}
 		case <-timer.C:
@@ -89,7 +155,7 @@ func (r *Room[K, G]) Wait(ctx context.Context, k K, limits Limits) (G, error) {
 		case <-ctx.Done():
 			reason = context.Cause(ctx)
 		}
-		if r.leave(k, tk, at) {
+		if r.leave(k, tk) {
 			return none, reason
 		}
 		// Settled at the same moment: what was handed over counts.
@@ -97,106 +163,160 @@ func (r *Room[K, G]) Wait(ctx context.Context, k K, limits Limits) (G, error) {
 	}
 }
 
-// join takes a place at once or enters the queue; the ticket is nil unless the
+// join takes a place at once or enters the line; the ticket is nil unless the
 // request has to wait.
-func (r *Room[K, G]) join(k K, limits Limits) (G, *ticket[G], *list.Element, error) {
+func (r *Room[K, N, G]) join(k K, g *Guest[N]) (G, *ticket[N, G], error) {
+	// Counted before the look for a place: who gives one back afterwards sees
+	// that somebody waits, and who gave it back before was seen.
+	r.total.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var none G
-	q := r.queues[k]
-	if q == nil {
-		if place, ok := r.take(k); ok {
-			return place, nil, nil, nil
+	now := r.cfg.Now()
+	q := r.queue(k, now)
+	if r.closed == nil && q.line.len() == 0 {
+		if place, ok := r.cfg.Take(k, g.Need, false); ok {
+			r.total.Add(-1)
+			q.line.charge(g.Tenant, g.Tokens, now)
+			return place, nil, nil
 		}
 	}
-	switch {
-	case limits.Timeout <= 0:
-		return none, nil, nil, ErrTimeout
-	case limits.MaxWaiting <= 0 || (q != nil && q.Len() >= limits.MaxWaiting):
-		return none, nil, nil, ErrFull
-	case q == nil:
-		q = list.New()
-		r.queues[k] = q
+	if err := r.admit(q, g); err != nil {
+		r.total.Add(-1)
+		return none, nil, err
 	}
-	tk := &ticket[G]{settled: make(chan struct{})}
-	r.total.Add(1)
-	return none, tk, q.PushBack(tk), nil
+	tk := &ticket[N, G]{
+		entry:   entry{tenant: g.Tenant, class: g.Class, tokens: g.Tokens, bytes: g.Bytes, since: now},
+		need:    g.Need,
+		choosy:  g.Choosy,
+		settled: make(chan struct{}),
+	}
+	tk.owner = tk
+	q.line.join(&tk.entry)
+	r.hold(g.Tenant, 1, g.Bytes)
+	if q.check == nil && r.cfg.CheckEvery > 0 {
+		q.check = time.AfterFunc(r.cfg.CheckEvery, func() { r.recheck(k) })
+	}
+	return none, tk, nil
 }
 
 // leave removes a ticket that was not settled; false if it was.
-func (r *Room[K, G]) leave(k K, tk *ticket[G], at *list.Element) bool {
+func (r *Room[K, N, G]) leave(k K, tk *ticket[N, G]) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if tk.done {
 		return false
 	}
 	tk.done = true
-	r.remove(k, at)
+	q := r.queues[k]
+	q.line.leave(&tk.entry)
+	r.gone(q, &tk.entry)
 	return true
 }
 
-// Wake hands free places to those who wait for k, in the order of arrival,
+// maxAside bounds how many requests that no free place suits are stepped over
+// at a time.
+const maxAside = 64
+
+// Wake hands free places to those who wait for k, whose turn it is first,
 // until there is none left.
-func (r *Room[K, G]) Wake(k K) {
-	// Always under the lock: a look at total would miss the request that has
-	// just found no place and is about to enter.
+func (r *Room[K, N, G]) Wake(k K) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for q := r.queues[k]; q != nil && q.Len() > 0; {
-		place, ok := r.take(k)
-		if !ok {
-			return
+	q := r.queues[k]
+	if q == nil || q.line.len() == 0 {
+		return
+	}
+	now := r.cfg.Now()
+	var aside []*entry
+	for len(aside) < maxAside {
+		e := q.line.next(now)
+		if e == nil {
+			break
 		}
-		r.settle(k, q.Front(), place, nil)
+		tk := e.owner.(*ticket[N, G]) //nolint:forcetypeassert // the room alone fills its lines
+		place, ok := r.cfg.Take(k, tk.need, true)
+		if !ok && !tk.choosy {
+			break
+		}
+		if !ok {
+			q.line.leave(e)
+			aside = append(aside, e)
+			continue
+		}
+		q.line.serve(e, now)
+		q.pace.served(now)
+		r.settle(q, tk, place, nil)
+	}
+	for _, e := range aside {
+		q.line.rejoin(e)
 	}
 }
 
 // Fail ends the wait of everybody who waits for k.
-func (r *Room[K, G]) Fail(k K, err error) {
-	var none G
+func (r *Room[K, N, G]) Fail(k K, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for q := r.queues[k]; q != nil && q.Len() > 0; {
-		r.settle(k, q.Front(), none, err)
+	if q := r.queues[k]; q != nil {
+		r.failAll(q, err)
 	}
 }
 
-func (r *Room[K, G]) settle(k K, at *list.Element, place G, err error) {
-	tk := at.Value.(*ticket[G]) //nolint:forcetypeassert // the room alone fills its lists
-	tk.done, tk.place, tk.err = true, place, err
-	close(tk.settled)
-	r.remove(k, at)
+// Close ends every wait with err; from now on nobody waits.
+func (r *Room[K, N, G]) Close(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = err
+	for _, q := range r.queues {
+		r.failAll(q, err)
+	}
 }
 
-func (r *Room[K, G]) remove(k K, at *list.Element) {
-	q := r.queues[k]
-	q.Remove(at)
+func (r *Room[K, N, G]) failAll(q *queue, err error) {
+	var none G
+	for q.line.len() > 0 {
+		e := flowAt(q.line.turns.Front()).head()
+		q.line.leave(e)
+		r.settle(q, e.owner.(*ticket[N, G]), none, err) //nolint:forcetypeassert // see Wake
+	}
+}
+
+// settle ends the wait of a ticket that was taken out of line.
+func (r *Room[K, N, G]) settle(q *queue, tk *ticket[N, G], place G, err error) {
+	tk.done, tk.place, tk.err = true, place, err
+	close(tk.settled)
+	r.gone(q, &tk.entry)
+}
+
+// gone gives back what a request held that is not in line any more.
+func (r *Room[K, N, G]) gone(q *queue, e *entry) {
 	r.total.Add(-1)
-	if q.Len() == 0 {
-		delete(r.queues, k)
+	r.hold(e.tenant, -1, -e.bytes)
+	if q.line.len() == 0 {
+		q.pace.idle()
+		q.foretold = nil
+		if q.check != nil {
+			q.check.Stop()
+			q.check = nil
+		}
+	}
+}
+
+// recheck is a lost notification's second chance.
+func (r *Room[K, N, G]) recheck(k K) {
+	if r.cfg.Check != nil {
+		if err := r.cfg.Check(k); err != nil {
+			r.Fail(k, err)
+			return
+		}
+	}
+	r.Wake(k)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q := r.queues[k]; q != nil && q.check != nil {
+		q.check.Reset(r.cfg.CheckEvery)
 	}
 }
 
 // Empty tells whether nobody waits for anything: one atomic read.
-func (r *Room[K, G]) Empty() bool { return r.total.Load() == 0 }
-
-// Waiting tells how many requests wait for k.
-func (r *Room[K, G]) Waiting(k K) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if q := r.queues[k]; q != nil {
-		return q.Len()
-	}
-	return 0
-}
-
-// Queues tells for every key that has waiters how many there are.
-func (r *Room[K, G]) Queues() map[K]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	lengths := make(map[K]int, len(r.queues))
-	for k, q := range r.queues {
-		lengths[k] = q.Len()
-	}
-	return lengths
-}
+func (r *Room[K, N, G]) Empty() bool { return r.total.Load() == 0 }

@@ -17,7 +17,7 @@ type places struct {
 	next int
 }
 
-func (p *places) take(string) (int, bool) {
+func (p *places) take(string, struct{}, bool) (int, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.free == 0 {
@@ -39,18 +39,26 @@ type outcome struct {
 	err   error
 }
 
-func setup() (*Room[string, int], *places) {
+type room = Room[string, struct{}, int]
+
+type guest = Guest[struct{}]
+
+func setup(adjust ...func(*Config[string, struct{}, int])) (*room, *places) {
 	p := &places{}
-	return New(p.take), p
+	cfg := Config[string, struct{}, int]{Take: p.take}
+	for _, f := range adjust {
+		f(&cfg)
+	}
+	return New(cfg), p
 }
 
 // enter starts a wait and returns when it is in the queue.
-func enter(t *testing.T, r *Room[string, int], ctx context.Context, limits Limits) <-chan outcome { //nolint:revive // t first
+func enter(t *testing.T, r *room, ctx context.Context, g guest) <-chan outcome { //nolint:revive // t first
 	t.Helper()
 	before := r.Waiting("k")
 	result := make(chan outcome, 1)
 	go func() {
-		place, err := r.Wait(ctx, "k", limits)
+		place, err := r.Wait(ctx, "k", g)
 		result <- outcome{place, err}
 	}()
 	for deadline := time.Now().Add(10 * time.Second); r.Waiting("k") == before; runtime.Gosched() {
@@ -61,7 +69,7 @@ func enter(t *testing.T, r *Room[string, int], ctx context.Context, limits Limit
 	return result
 }
 
-var patient = Limits{MaxWaiting: 100, Timeout: time.Minute}
+var patient = guest{MaxWaiting: 100, Timeout: time.Minute}
 
 func TestPlacesGoInOrderOfArrival(t *testing.T) {
 	t.Parallel()
@@ -77,7 +85,7 @@ func TestPlacesGoInOrderOfArrival(t *testing.T) {
 			t.Errorf("number %d got place %d, %v", i+1, o.place, o.err)
 		}
 	}
-	if r.Waiting("k") != 6 || r.Queues()["k"] != 6 {
+	if r.Waiting("k") != 6 || r.Queues()["k"].Waiting != 6 {
 		t.Errorf("%d wait", r.Waiting("k"))
 	}
 	// A newcomer does not overtake: it takes its turn behind the six.
@@ -100,13 +108,13 @@ func TestAtOnceIfThereIsAPlace(t *testing.T) {
 	t.Parallel()
 	r, p := setup()
 	p.add(1)
-	if place, err := r.Wait(t.Context(), "k", Limits{}); place != 1 || err != nil {
+	if place, err := r.Wait(t.Context(), "k", guest{}); place != 1 || err != nil {
 		t.Errorf("%d, %v", place, err)
 	}
-	if _, err := r.Wait(t.Context(), "k", Limits{MaxWaiting: 1}); !errors.Is(err, ErrTimeout) {
+	if _, err := r.Wait(t.Context(), "k", guest{MaxWaiting: 1}); !errors.Is(err, ErrTimeout) {
 		t.Errorf("without patience: %v", err)
 	}
-	if _, err := r.Wait(t.Context(), "k", Limits{Timeout: time.Minute}); !errors.Is(err, ErrFull) {
+	if _, err := r.Wait(t.Context(), "k", guest{Timeout: time.Minute}); !errors.Is(err, ErrFull) {
 		t.Errorf("without room: %v", err)
 	}
 }
@@ -114,7 +122,7 @@ func TestAtOnceIfThereIsAPlace(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	r, p := setup()
-	two := Limits{MaxWaiting: 2, Timeout: time.Minute}
+	two := guest{MaxWaiting: 2, Timeout: time.Minute}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	first, second := enter(t, r, t.Context(), two), enter(t, r, ctx, two)
 	if _, err := r.Wait(t.Context(), "k", two); !errors.Is(err, ErrFull) {
@@ -125,7 +133,7 @@ func TestBounds(t *testing.T) {
 	if o := <-second; !errors.Is(o.err, left) || r.Waiting("k") != 1 {
 		t.Errorf("%v, %d wait", o.err, r.Waiting("k"))
 	}
-	if _, err := r.Wait(t.Context(), "k", Limits{MaxWaiting: 2, Timeout: time.Millisecond}); !errors.Is(err, ErrTimeout) {
+	if _, err := r.Wait(t.Context(), "k", guest{MaxWaiting: 2, Timeout: time.Millisecond}); !errors.Is(err, ErrTimeout) {
 		t.Errorf("%v", err)
 	}
 	p.add(1)
@@ -156,20 +164,22 @@ func TestFailEndsTheWait(t *testing.T) {
 // without anybody telling.
 func TestCheckBacksNotifications(t *testing.T) {
 	t.Parallel()
-	r, p := setup()
 	var broken atomic.Bool
-	checked := Limits{MaxWaiting: 9, Timeout: time.Minute, CheckEvery: time.Millisecond, Check: func() error {
-		if broken.Load() {
-			return errors.New("broken")
+	r, p := setup(func(cfg *Config[string, struct{}, int]) {
+		cfg.CheckEvery = time.Millisecond
+		cfg.Check = func(string) error {
+			if broken.Load() {
+				return errors.New("broken")
+			}
+			return nil
 		}
-		return nil
-	}}
-	first := enter(t, r, t.Context(), checked)
+	})
+	first := enter(t, r, t.Context(), patient)
 	p.add(1)
 	if o := <-first; o.place != 1 || o.err != nil {
 		t.Errorf("%+v", o)
 	}
-	second := enter(t, r, t.Context(), checked)
+	second := enter(t, r, t.Context(), patient)
 	broken.Store(true)
 	if o := <-second; o.err == nil {
 		t.Errorf("%+v", o)
@@ -185,7 +195,7 @@ func TestNoPlaceIsLost(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 2000 {
 		all.Go(func() {
-			_, err := r.Wait(t.Context(), "k", Limits{MaxWaiting: 5000, Timeout: time.Duration(i%7) * 100 * time.Microsecond})
+			_, err := r.Wait(t.Context(), "k", guest{MaxWaiting: 5000, Timeout: time.Duration(i%7) * 100 * time.Microsecond})
 			if err == nil {
 				got.Add(1)
 			} else {

@@ -43,6 +43,7 @@ type Request struct {
 	optionsMap bool // stream_options is an object, not null
 	optionsGap bool // that object has other members
 	hasStream  bool
+	prompt     span // the value of what the model is to read
 }
 
 // Presence tells whether an array is there and has items.
@@ -85,7 +86,9 @@ func (r *Request) member(c *cursor, raw []byte) error {
 	case "stream_options":
 		return r.scanOptions(c)
 	case "messages":
-		return r.scanMessages(c)
+		return r.scanPrompt(c, func() error { return r.scanMessages(c) })
+	case "prompt", "input":
+		return r.scanPrompt(c, func() error { return c.skip(1) })
 	case "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "temperature", "seed":
 		return r.scanFigure(c, key)
 	default:
@@ -110,6 +113,10 @@ func memberName(raw []byte) string {
 		return "stream_options"
 	case "messages":
 		return "messages"
+	case "prompt":
+		return "prompt"
+	case "input":
+		return "input"
 	case "max_tokens":
 		return "max_tokens"
 	case "max_completion_tokens":

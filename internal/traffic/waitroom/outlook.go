@@ -1,0 +1,67 @@
+package waitroom
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Outlook is what a waiting request can be told.
+type Outlook struct {
+	Position int           // 1 is next
+	Pace     time.Duration // between two that are let in; 0: not known
+}
+
+// pace learns how fast places become free while somebody waits for them.
+type pace struct {
+	last time.Time
+	mean float64 // nanoseconds
+}
+
+// served notes that one more was let in.
+func (p *pace) served(now time.Time) {
+	const gain = 0.1
+	if !p.last.IsZero() {
+		d := float64(now.Sub(p.last))
+		if p.mean == 0 {
+			p.mean = d
+		} else {
+			p.mean += gain * (d - p.mean)
+		}
+	}
+	p.last = now
+}
+
+// idle notes that nobody waits, so that the pause until the next one comes
+// is no part of the pace.
+func (p *pace) idle() { p.last = time.Time{} }
+
+// positions foretells the order in which the line will be served if nobody
+// comes and nobody leaves.
+func (l *line) positions(now time.Time) map[*entry]int {
+	type place struct {
+		e   *entry
+		tag int // the tenant's rank when its turn comes
+	}
+	places := make([]place, 0, l.len())
+	weight := l.scale.weight(now)
+	for i := range l.levels {
+		for _, s := range l.levels[i] {
+			f := s.flow
+			tag := *f.share
+			for at := f.entries.Front(); at != nil; at = at.Next() {
+				e := entryAt(at)
+				places = append(places, place{e, tag.rank()})
+				tag.used += float64(e.tokens) * weight
+			}
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(b.e.class, a.e.class), cmp.Compare(a.tag, b.tag), cmp.Compare(a.e.seq, b.e.seq))
+	})
+	at := make(map[*entry]int, len(places))
+	for i, p := range places {
+		at[p.e] = i + 1
+	}
+	return at
+}
