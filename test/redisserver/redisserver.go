@@ -93,11 +93,11 @@ func (s *Server) ready(ctx context.Context) error {
 		}
 		select {
 		case <-s.exited:
-			return fmt.Errorf("Redis ended at its start: %s", s.logTail()) //nolint:revive // a name
+			return fmt.Errorf("redis-server ended at its start: %s", s.logTail())
 		default:
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			return fmt.Errorf("Redis does not answer: %w: %s", err, s.logTail()) //nolint:revive // a name
+			return fmt.Errorf("redis-server does not answer: %w: %s", err, s.logTail())
 		}
 	}
 }

@@ -51,7 +51,7 @@ func runQuota(t *testing.T, open Opener) {
 		if want := someLimits(); !reflect.DeepEqual(got.Limits, want) || got.Cap != 2 || len(got.Pools) != 1 {
 			b.Fatalf("with limits the tenant is %+v", got)
 		}
-		got, err = b.SetLimits(b.ctx, "team-new", budget.Limits{})
+		_, err = b.SetLimits(b.ctx, "team-new", budget.Limits{})
 		b.ok(err)
 		if got, err = b.Tenant(b.ctx, "team-new"); err != nil || !reflect.DeepEqual(got.Limits, budget.Limits{}) {
 			b.Fatalf("a tenant without limits is %+v, %v", got, err)

@@ -26,8 +26,8 @@ func TestEveryPartCounts(t *testing.T) {
 		"model": func(q *cache.Question) { q.Model = "b" }, "version": func(q *cache.Question) { q.Version = "b" },
 		"object": func(q *cache.Question) { q.ObjectUID = "b" }, "path": func(q *cache.Question) { q.Path = "b" },
 		"stream": func(q *cache.Question) { q.Stream = true }, "usage": func(q *cache.Question) { q.Usage = true },
-		"body":     func(q *cache.Question) { q.Body = []byte("{ }") },
-		"neighbor": func(q *cache.Question) { q.Tenant, q.Owner = "ao", "" },
+		"body":  func(q *cache.Question) { q.Body = []byte("{ }") },
+		"parts": func(q *cache.Question) { q.Tenant, q.Owner = "ao", "" },
 	} {
 		q := question()
 		change(&q)

@@ -49,10 +49,10 @@ func (g *Gateway) admit(x *exchange, key *traffic.Key, op operation, asked *wire
 		ID: x.rec.RequestID, Tenant: key.Tenant, Key: key.ID, Limits: limits, Tokens: s.all,
 	})
 	header := x.w.Header()
-	setStanding(header, "Requests", d.Requests)
-	setStanding(header, "Tokens", d.Tokens)
+	setStanding(header, [3]string{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"}, d.Requests)
+	setStanding(header, [3]string{"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"}, d.Tokens)
 	if d.Refusal != nil {
-		g.metrics.limited(d.Refusal.What)
+		g.metrics.limited(string(d.Refusal.What))
 		return overLimit(key.Tenant, d.Refusal)
 	}
 	s.lease = d.Lease
@@ -106,13 +106,18 @@ func (x *exchange) used() int64 {
 }
 
 // setStanding tells what is left, in the headers that OpenAI's clients know.
-func setStanding(h http.Header, of string, s limit.Standing) {
+func setStanding(h http.Header, names [3]string, s limit.Standing) {
 	if s.Limit == 0 {
 		return
 	}
-	h["X-Ratelimit-Limit-"+of] = []string{strconv.FormatInt(s.Limit, 10)}
-	h["X-Ratelimit-Remaining-"+of] = []string{strconv.FormatInt(s.Remaining, 10)}
-	h["X-Ratelimit-Reset-"+of] = []string{s.Reset.Round(time.Millisecond).String()}
+	values := []string{
+		strconv.FormatInt(s.Limit, 10),
+		strconv.FormatInt(s.Remaining, 10),
+		s.Reset.Round(time.Millisecond).String(),
+	}
+	for i, name := range names {
+		h[name] = values[i : i+1 : i+1]
+	}
 }
 
 func overLimit(tenant string, r *limit.Refusal) error {

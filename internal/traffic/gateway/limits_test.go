@@ -111,7 +111,7 @@ func TestTokensComeBack(t *testing.T) {
 	b := setupLimits(t, traffic.Limits{Together: traffic.Rates{TokensPerMinute: 1000}})
 	b.engine("team-a", "m1", "v1", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(400)
+		w.WriteHeader(http.StatusBadRequest)
 		_, _ = w.Write([]byte(`{"error":{"message":"no","type":"invalid_request_error","param":null,"code":null}}`))
 	})
 	body := strings.Replace(helloChat, `{`, `{"max_tokens":900,`, 1)

@@ -40,9 +40,9 @@ func (g *Gateway) fromCache(x *exchange, key *traffic.Key, m *traffic.Model, op 
 	canonical, err := wire.Canonical(body, func(name string) bool {
 		return name == "model" || name == "stream" || name == "stream_options"
 	})
-	if err != nil { // two readers could take it for two requests
+	if err != nil {
 		g.cached(header, cacheBypass)
-		return false, nil
+		return false, nil //nolint:nilerr // two readers could take it for two requests: the engine judges it
 	}
 	stream := op.streams && asked.Stream
 	k := cache.Question{

@@ -153,7 +153,7 @@ func TestOnlyWholeAnswersAreKept(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
 		"error": func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(500)
+			w.WriteHeader(http.StatusInternalServerError)
 			whole(`{"error":{"message":"x"}}`)(w, r)
 		},
 		"error behind 200": whole(`{"error":{"message":"x"}}`),

@@ -49,7 +49,7 @@ func refill(level, want float64, perMinute int64) time.Duration {
 // several it is the one that takes longest: coming back earlier is in vain.
 func (s Scope) judge(f Figures, tokens int64, now time.Time) *Refusal {
 	var worst *Refusal
-	refuse := func(what string, limit int64, wait time.Duration) {
+	refuse := func(what What, limit int64, wait time.Duration) {
 		if worst == nil || wait > worst.Wait {
 			worst = &Refusal{What: what, Key: s.Key != "", Limit: limit, Wait: wait}
 		}

@@ -68,17 +68,20 @@ type Standing struct {
 	Reset     time.Duration // until all of it is there again
 }
 
-// What a request was refused by.
+// What refuses a request, in the words of its caller.
 const (
-	Requests    = "requests per minute"
-	Tokens      = "tokens per minute"
-	Concurrency = "concurrent requests"
-	DailyTokens = "tokens per day"
+	Requests    What = "requests per minute"
+	Tokens      What = "tokens per minute"
+	Concurrency What = "concurrent requests"
+	DailyTokens What = "tokens per day"
 )
+
+// What is a kind of limit.
+type What string
 
 // Refusal says which limit refused, whose it is, and when to come back.
 type Refusal struct {
-	What  string
+	What  What
 	Key   bool // of the key, not of the tenant
 	Limit int64
 	Wait  time.Duration

@@ -40,7 +40,7 @@ func (s *stage) admitted(t *testing.T, key string, tokens int64) limit.Decision 
 	return d
 }
 
-func (s *stage) refused(t *testing.T, key string, tokens int64, what string) limit.Refusal {
+func (s *stage) refused(t *testing.T, key string, tokens int64, what limit.What) limit.Refusal {
 	t.Helper()
 	d := s.take(key, tokens)
 	if d.Refusal == nil || d.Refusal.What != what {
