@@ -13,7 +13,7 @@ import (
 
 func (c *cli) gatewayCommand() *cobra.Command {
 	o := app.DefaultGatewayOptions()
-	var tokenFile string
+	var tokenFile, redisAddress, redisFile string
 	cmd := &cobra.Command{
 		Use:   "gateway",
 		Short: "Serve /v1 alone, beside controllers",
@@ -23,6 +23,9 @@ func (c *cli) gatewayCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Token, err = secret(tokenFile, "--gateway-token-file", app.GatewayTokenVariable); err == nil {
+				o.Counts.RedisURL, err = redisURL(redisAddress, redisFile)
+			}
+			if err == nil {
 				err = o.Validate()
 			}
 			if err != nil {
@@ -37,9 +40,10 @@ func (c *cli) gatewayCommand() *cobra.Command {
 	f.StringSliceVar(&o.Control, "control", nil, "URLs of controllers' --gateway-listen, tried in turn")
 	f.StringVar(&tokenFile, "gateway-token-file", "", "file with the token that gateways and controllers share")
 	f.StringVar(&o.StateDir, "state-dir", o.StateDir, "where the last snapshot is kept")
-	f.StringVar(&o.Endpoints.Machine, "machine", "", "data directory of the `modeldock up` that runs the models")
+	f.StringVar(&o.Endpoints.Machine, "machine", "", "data directory of the modeldock up that runs the models")
 	clusterFlags(f, &o.Endpoints.Cluster)
 	o.Endpoints.Cluster.System = app.DefaultSystemNamespace // gateways keep nothing there
+	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow listeners beyond loopback although there is no TLS")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at shutdown")
 	return cmd

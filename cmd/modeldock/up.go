@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"modeldock.io/internal/app"
 )
@@ -25,6 +26,9 @@ func (c *cli) upCommand() *cobra.Command {
 				return failed(err)
 			}
 			o.Executable, o.Version = exe, version
+			if dsnFile != "" && o.Store != "mysql" {
+				return usage("--mysql-dsn-file goes with --store mysql; the store is %q", o.Store)
+			}
 			if o.MySQLDSN, err = secret(dsnFile, "--mysql-dsn-file", app.DSNVariable); err != nil {
 				return &exitError{exitUsage, err}
 			}
@@ -44,16 +48,21 @@ func (c *cli) upCommand() *cobra.Command {
 	f.StringVar(&dsnFile, "mysql-dsn-file", "", "file with user:password@tcp(host:port)/database")
 	f.BoolVar(&o.MoveHere, "move-here", o.MoveHere, "with --store mysql: run the database's models from this data directory, although they ran with another one")
 	f.StringVar(&o.Cards, "cards", o.Cards, "simulate these cards, for example 2x24576 or 24576,16384 (default: NVIDIA cards if there are any, else 2x24576)")
-	f.BoolVar(&o.Manual, "manual", o.Manual, "let the loops stand still; `modeldock step` runs them one round at a time")
+	f.BoolVar(&o.Manual, "manual", o.Manual, "let the loops stand still; modeldock step runs them one round at a time")
 	f.BoolVar(&o.NoDemo, "no-demo", o.NoDemo, "start without tenants: pool \"default\" and the admin's key alone")
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
-	f.StringVar(&redisAddress, "redis", "", "HOST:PORT of a Redis that gateways share for limits and cached answers (default: "+app.RedisVariable+", else in this process)")
-	f.StringVar(&redisFile, "redis-url-file", "", "file with redis://USER:PASSWORD@HOST:PORT/0, for a Redis with a password")
-	f.IntVar(&o.Counts.Gateways, "gateways", o.Counts.Gateways, "gateways that share this Redis: while it is away, each holds callers to its share of their limits")
-	f.IntVar(&o.Counts.CacheMiB, "cache-mib", o.Counts.CacheMiB, "cached answers kept in memory where there is no Redis")
+	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at release and shutdown")
 	return cmd
+}
+
+// countFlags say where a gateway counts its callers' use.
+func countFlags(f *pflag.FlagSet, o *app.CountOptions, address, file *string) {
+	f.StringVar(address, "redis", "", "HOST:PORT of a Redis that gateways share for limits and cached answers (default: "+app.RedisVariable+", else in this process)")
+	f.StringVar(file, "redis-url-file", "", "file with redis://USER:PASSWORD@HOST:PORT/0, for a Redis with a password")
+	f.IntVar(&o.Gateways, "gateways", o.Gateways, "gateways that share this Redis: while it is away, each holds callers to its share of their limits")
+	f.IntVar(&o.CacheMiB, "cache-mib", o.CacheMiB, "cached answers kept in memory where there is no Redis")
 }
 
 // redisURL finds the Redis that is shared, if there is one: the flag carries

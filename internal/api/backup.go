@@ -125,6 +125,15 @@ func (s *Server) standstill() string {
 	return s.Restorer.Standstill()
 }
 
+// stillStanding refuses what would be journaled by a ledger that may be the
+// wrong one: its numbers would grow past those by which it is recognised.
+func (s *Server) stillStanding() error {
+	if why := s.standstill(); why != "" {
+		return &problem{http.StatusConflict, "ledger_stands_still", "nothing is changed: " + why, ""}
+	}
+	return nil
+}
+
 // older is why the ledger stands still, with names, or empty.
 func (s *Server) older() string {
 	why := s.standstill()

@@ -31,6 +31,10 @@ func (s handlers) PatchRequest(c *gin.Context, id openapi.ID, params openapi.Pat
 		s.fail(c, asWritten(err))
 		return
 	}
+	if err := s.stillStanding(); err != nil {
+		s.fail(c, err)
+		return
+	}
 	r, err := s.Ledger.Patch(c.Request.Context(), ref, p)
 	s.audit(c, "", err, patchDetails(p))
 	if err != nil {

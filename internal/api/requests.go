@@ -228,6 +228,10 @@ func (s *Server) release(c *gin.Context, id string, tenant *string, force bool) 
 		s.fail(c, err)
 		return
 	}
+	if err := s.stillStanding(); force && err != nil {
+		s.fail(c, err)
+		return
+	}
 	r, err := s.Ledger.RequestRelease(c.Request.Context(), ref)
 	s.audit(c, why, err)
 	if err == nil && force && r.State == budget.Reserved {

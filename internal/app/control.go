@@ -54,7 +54,10 @@ type control struct {
 	doubt     delivery.Doubt // many objects missing at once, or an older ledger: admission and release stand still
 	stamps    stampKeeper
 	age       age // whether the ledger is an older copy
-	api       *api.Server
+	// atHome returns nil while this process may run the ledger's models; nil
+	// where nobody else could.
+	atHome func(context.Context) error
+	api    *api.Server
 
 	loops sync.WaitGroup
 }

@@ -74,7 +74,8 @@ func (c *controller) build(ctx context.Context) error {
 	}
 	c.stamps = c.world.stamps()
 	c.buildAccounts(c.world.target(), incarnation, c.world.lease())
-	c.doubt.Halt("it is not known yet whether the ledger is older than what was delivered")
+	c.doubt.Halt("it is not known yet whether the ledger is older than what was delivered; whoever has the objects must answer first: " + c.world.where())
+	c.health.report(ctx, "restore", c.stillStanding())
 	if link := c.opts.Gateways; link.Listen != "" {
 		c.directory = newDirectory(c.ledger, c.target, c.clock, c.log)
 		c.feed = feed.NewServer(feed.ServerConfig{

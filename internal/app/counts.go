@@ -9,11 +9,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/cache"
 	"modeldock.io/internal/traffic/cache/rediscache"
 	"modeldock.io/internal/traffic/limit"
 	"modeldock.io/internal/traffic/limit/redislimit"
 	"modeldock.io/internal/traffic/redislink"
+	"modeldock.io/internal/traffic/waitroom"
 )
 
 // CountOptions say where a gateway counts its callers' use and keeps answers.
@@ -98,4 +100,17 @@ func openCounts(o CountOptions, clock func() time.Time, log *slog.Logger, regist
 		}
 	}
 	return counts{limiter, rediscache.New(link, log), end}, nil
+}
+
+// highestClass is the highest priority class that a tenant's callers may wait
+// in; without a limit it is waitroom.Default, which a header may lower.
+func highestClass(s *traffic.Snapshot, tenant string) waitroom.Class {
+	if s == nil {
+		return waitroom.Default
+	}
+	class, err := waitroom.ParseClass(s.Limits[tenant].MaxClass)
+	if err != nil {
+		return waitroom.Default // no limit, or one of a later version
+	}
+	return class
 }

@@ -22,6 +22,7 @@ import (
 	"modeldock.io/internal/traffic/feed"
 	"modeldock.io/internal/traffic/gateway"
 	"modeldock.io/internal/traffic/route"
+	"modeldock.io/internal/traffic/waitroom"
 )
 
 // GatewayOptions are the flags of `modeldock gateway`.
@@ -32,6 +33,7 @@ type GatewayOptions struct {
 	Token     string   // that gateways and controllers share. A secret
 	StateDir  string   // keeps the last snapshot
 	Endpoints EndpointSource
+	Counts    CountOptions
 	Insecure  bool
 	StopGrace time.Duration
 }
@@ -45,12 +47,12 @@ type EndpointSource struct {
 
 // DefaultGatewayOptions are the defaults of every flag.
 func DefaultGatewayOptions() GatewayOptions {
-	return GatewayOptions{Listen: "127.0.0.1:8083", OpsListen: "127.0.0.1:8084", StateDir: "./gateway", StopGrace: 30 * time.Second}
+	return GatewayOptions{Listen: "127.0.0.1:8083", OpsListen: "127.0.0.1:8084", StateDir: "./gateway", Counts: DefaultCountOptions(), StopGrace: 30 * time.Second}
 }
 
 // Validate returns every error at once, each saying what to write instead.
 func (o GatewayOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure), validateListen(o.OpsListen, o.Insecure), validateToken(o.Token)}
+	errs := []error{validateListen(o.Listen, o.Insecure), validateListen(o.OpsListen, o.Insecure), validateToken(o.Token), o.Counts.Validate()}
 	if len(o.Control) == 0 {
 		errs = append(errs, errors.New("--control must name the URL of at least one controller's --gateway-listen"))
 	}
@@ -89,6 +91,7 @@ type gatewayProcess struct {
 	feed     *feed.Client
 	table    *route.Table
 	recorder *gateway.BatchRecorder
+	counts   counts
 	gateway  *gateway.Gateway
 	health   *health
 }
@@ -131,8 +134,12 @@ func (g *gatewayProcess) build() (err error) {
 	if g.recorder, err = gateway.NewBatchRecorder(g.feed.Store, g.log, g.registry); err != nil {
 		return fmt.Errorf("build the evidence recorder: %w", err)
 	}
+	if g.counts, err = openCounts(g.opts.Counts, time.Now, g.log, g.registry); err != nil {
+		return err
+	}
 	g.gateway, err = gateway.New(gateway.Config{
 		Snapshot: g.feed.Snapshot, Refresh: g.feed.Refresh, Table: g.table, Recorder: g.recorder, Logger: g.log,
+		Limiter: g.counts.limiter, Results: g.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(g.feed.Snapshot(), tenant) },
 		Principal: g.consoleUser, Registerer: g.registry,
 	})
 	if err != nil {
@@ -201,7 +208,7 @@ func (g *gatewayProcess) shutdown(server, side *http.Server, stopWork func(), fe
 	g.gateway.Close()
 	last, cancelLast := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancelLast()
-	err := g.recorder.FlushAndClose(last)
+	err := errors.Join(g.counts.close(), g.recorder.FlushAndClose(last))
 	stopWork()
 	<-fed
 	_ = side.Close()

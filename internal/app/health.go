@@ -17,6 +17,9 @@ import (
 type health struct {
 	clock func() time.Time
 	drift prometheus.Gauge
+	// verified is when the latest verification ended, in Unix seconds: no
+	// violations are good news only while it is young.
+	verified prometheus.Gauge
 
 	mu      sync.Mutex
 	serving bool
@@ -34,6 +37,9 @@ func newHealth(clock func() time.Time) *health {
 		states: map[string]partState{},
 		drift: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "modeldock_ledger_violations", Help: "Broken invariants found by the latest verification; 0 is the only good value.",
+		}),
+		verified: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "modeldock_ledger_verified_timestamp_seconds", Help: "When the latest verification ended; it is made every minute.",
 		}),
 	}
 }

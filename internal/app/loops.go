@@ -88,7 +88,7 @@ func (c *control) admission(ctx context.Context, wake <-chan struct{}) {
 	defer tick.Stop()
 	for {
 		err := c.admit(ctx)
-		c.health.report(ctx, "ledger", err)
+		c.health.report(ctx, "admission", err)
 		c.health.report(ctx, "delivery", c.doubted())
 		if err != nil && ctx.Err() == nil {
 			c.log.Error("admission round failed; it is tried again within a second", "error", err)
@@ -124,6 +124,7 @@ func (c *control) verify(ctx context.Context) error {
 		return err
 	}
 	c.health.drift.Set(float64(len(rep.Violations)))
+	c.health.verified.Set(float64(c.clock().Unix()))
 	if rep.Clean() {
 		c.health.report(ctx, "verify", nil)
 		return nil
@@ -139,6 +140,13 @@ func (c *control) prune(ctx context.Context) error { return c.ledger.Prune(ctx, 
 
 // admit takes all that fits, a bounded set per commit.
 func (c *control) admit(ctx context.Context) error {
+	_, seq, err := c.reachLedger(ctx)
+	if err != nil {
+		return err
+	}
+	if c.wentBack(seq) {
+		return c.checkAge(ctx)
+	}
 	done, ok := c.doubt.Begin()
 	if !ok {
 		return nil // why is told by the health of "restore"

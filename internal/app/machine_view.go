@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/delivery/remote"
@@ -23,16 +24,21 @@ func (f machineFleet) Nodes(ctx context.Context) ([]openapi.Node, error) {
 type machineStamps struct{ machine *remote.Client }
 
 func (m machineStamps) read(ctx context.Context, incarnation string) (int64, error) {
-	return m.call(ctx, stampCall{incarnation, 0})
+	return m.call(ctx, stampCall{Incarnation: incarnation})
 }
 
 func (m machineStamps) raise(ctx context.Context, incarnation string, seq int64) error {
-	_, err := m.call(ctx, stampCall{incarnation, seq})
+	_, err := m.call(ctx, stampCall{Incarnation: incarnation, Seq: seq})
 	return err
 }
 
 func (m machineStamps) call(ctx context.Context, call stampCall) (int64, error) {
 	var answer stampCall
-	err := m.machine.Post(ctx, pathStamp, call, &answer)
-	return answer.Seq, err
+	if err := m.machine.Post(ctx, pathStamp, call, &answer); err != nil {
+		return 0, err
+	}
+	if answer.Home != call.Incarnation {
+		return 0, fmt.Errorf("the machine runs models for ledger %s, and this database is ledger %s: name the data directory of the `modeldock up` that uses this database with --machine", answer.Home, call.Incarnation)
+	}
+	return answer.Seq, nil
 }

@@ -16,11 +16,16 @@ import (
 // differences may be repaired by hand.
 const olderEvery = 2 * time.Second
 
+// ledgerWait is how long a ledger may take to say who it is.
+const ledgerWait = 3 * time.Second
+
 // age is what is known of the ledger against what was delivered. The lock is
 // held by whoever compares, accepts or imports.
 type age struct {
 	sync.Mutex
-	incarnation  string // that this process works for
+	incarnation  string       // that this process works for
+	older        bool         // it was found older, and that has not ended yet
+	seen         atomic.Int64 // the highest journal number that this process read of it
 	seq, stamped int64
 	found        []delivery.Difference
 	details      atomic.Pointer[string] // the differences in words; read without the lock
@@ -42,7 +47,24 @@ func (c *control) stampNow(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the ledger's journal number: %w", err)
 	}
+	if c.wentBack(seq) {
+		return 0, fmt.Errorf("nothing is delivered: the ledger's journal ends at %d, and %d was read before: the database went back to an older state", seq, c.age.seen.Load())
+	}
 	return seq, c.stamps.raise(ctx, incarnation, seq)
+}
+
+// wentBack reports that the journal is shorter than this process has seen it:
+// under a running ModelDock the database was replaced by an older copy.
+func (c *control) wentBack(seq int64) bool {
+	for {
+		seen := c.age.seen.Load()
+		if seq < seen {
+			return true
+		}
+		if c.age.seen.CompareAndSwap(seen, seq) {
+			return false
+		}
+	}
 }
 
 // stamped is the highest number that an incarnation left outside its database.
@@ -80,7 +102,11 @@ func (c *control) checkAgeLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if seq >= stamped {
+	stamped = max(stamped, c.age.seen.Load())
+	// Once it was older, only agreement or an admin ends that: whatever was
+	// journaled since does not make it the newest.
+	if seq >= stamped && !c.age.older {
+		c.wentBack(seq)
 		c.goOn(ctx)
 		return nil
 	}
@@ -90,13 +116,14 @@ func (c *control) checkAgeLocked(ctx context.Context) error {
 	}
 	c.age.seq, c.age.stamped, c.age.found = seq, stamped, found
 	if len(found) == 0 {
-		if err := c.ledger.LiftJournal(ctx, stamped); err != nil {
+		if err := c.ledger.LiftJournal(ctx, max(seq, stamped)); err != nil {
 			return err
 		}
 		c.log.Info("the ledger is older than what was delivered, but nothing differs: it goes on", "journal", seq, "stamped", stamped)
 		c.goOn(ctx)
 		return nil
 	}
+	c.age.older = true
 	why, details := c.olderWhy(), delivery.Few(found)
 	c.age.details.Store(&details)
 	if c.doubt.Halted() != why {
@@ -112,7 +139,7 @@ func (c *control) checkAgeLocked(ctx context.Context) error {
 
 // goOn ends a standstill, if there is one.
 func (c *control) goOn(ctx context.Context) {
-	c.age.found = nil
+	c.age.found, c.age.older = nil, false
 	c.age.details.Store(nil)
 	c.doubt.Resume()
 	c.health.report(ctx, "restore", nil)
@@ -146,9 +173,12 @@ func (c *control) compareAgain(ctx context.Context) error {
 		return nil // somebody decides right now
 	}
 	defer c.age.Unlock()
-	incarnation, _, err := c.ledger.Identity(ctx)
+	incarnation, seq, err := c.reachLedger(ctx)
 	if err != nil {
-		return fmt.Errorf("read the ledger's identity: %w", err)
+		return err
+	}
+	if err := c.stillHome(ctx); err != nil {
+		return err
 	}
 	if incarnation != c.age.incarnation {
 		c.log.Info("another process has imported a ledger into this database", "before", c.age.incarnation, "now", incarnation)
@@ -156,10 +186,30 @@ func (c *control) compareAgain(ctx context.Context) error {
 		c.adoptAccounts(incarnation)
 		return c.checkAgeLocked(ctx)
 	}
-	if c.doubt.Halted() == "" {
+	if c.doubt.Halted() == "" && !c.wentBack(seq) {
 		return nil
 	}
 	return c.checkAgeLocked(ctx)
+}
+
+// stillHome asks whether the models are still this process's to run.
+func (c *control) stillHome(ctx context.Context) error {
+	if c.atHome == nil {
+		return nil
+	}
+	return c.atHome(ctx)
+}
+
+// reachLedger asks the ledger who it is, and tells the health of it: this is
+// asked often, and so an outage shows soon.
+func (c *control) reachLedger(ctx context.Context) (incarnation string, seq int64, err error) {
+	soon, cancel := context.WithTimeout(ctx, ledgerWait)
+	defer cancel()
+	if incarnation, seq, err = c.ledger.Identity(soon); err != nil {
+		err = fmt.Errorf("the ledger does not answer: %w", err)
+	}
+	c.health.report(ctx, "ledger", err)
+	return incarnation, seq, err
 }
 
 // tellOthers says whose stamps lie in the data directory beside the ledger's own.
@@ -202,7 +252,7 @@ func (r restorer) AcceptOlder(ctx context.Context, who, why string) (api.Accepte
 	if err != nil {
 		return out, fmt.Errorf("accept the older ledger (it still stands still; the same call goes on where this one ended): %w", err)
 	}
-	if err := c.ledger.LiftJournal(ctx, c.age.stamped); err != nil {
+	if err := c.ledger.LiftJournal(ctx, max(c.age.seq, c.age.stamped)); err != nil {
 		return out, err
 	}
 	if out.JournalSeq, err = c.stampNow(ctx); err != nil {

@@ -101,5 +101,6 @@ func (c *control) adoptAccounts(incarnation string) {
 	c.relay.Adopt(incarnation)
 	c.settler.Adopt(incarnation)
 	c.reconcile.Adopt(incarnation)
-	c.age.incarnation = incarnation
+	c.age.incarnation, c.age.older = incarnation, false
+	c.age.seen.Store(0)
 }

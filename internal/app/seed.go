@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"modeldock.io/internal/api"
@@ -39,9 +41,38 @@ func seed(ctx context.Context, ledger budget.Ledger, dir *dataDir, opts UpOption
 			return err
 		}
 	} else if dir.hasKeys() {
-		return nil
+		known, err := keysFit(ctx, ledger, dir)
+		if err != nil || known {
+			return err
+		}
+		// They are another ledger's, from a start on another database.
+		if err := dir.keepOldKeys(now); err != nil {
+			return err
+		}
 	}
 	return seedKeys(ctx, ledger, dir, tenants, now)
+}
+
+// keysFit reports whether the admin's key in keys.json is one of the ledger's.
+// A file that a person changed so that it has none is left alone.
+func keysFit(ctx context.Context, ledger budget.Ledger, dir *dataDir) (bool, error) {
+	raw, err := os.ReadFile(dir.file(keysFile))
+	if err != nil {
+		return false, fmt.Errorf("read the first keys: %w", err)
+	}
+	var keys map[string]string
+	if json.Unmarshal(raw, &keys) != nil {
+		return true, nil
+	}
+	id, _, ok := budget.ParseKey(keys["admin"])
+	if !ok {
+		return true, nil
+	}
+	_, err = ledger.Key(ctx, id)
+	if errors.Is(err, budget.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // seedQuotas writes the pool last: it marks the ledger as prepared.

@@ -68,6 +68,11 @@ func (p *platform) shutdown(server *http.Server, stopWork func()) error {
 	p.gateway.Close()
 	last, cancelLast := context.WithTimeout(context.Background(), p.opts.StopGrace)
 	defer cancelLast()
+	defer func() {
+		if p.hold != nil {
+			_ = p.hold.Release() // it ends with the connection anyway
+		}
+	}()
 	err := errors.Join(p.counts.close(), p.recorder.FlushAndClose(last), p.machine.Close(last), p.ledger.Close())
 	p.log.Info("stopped")
 	return err

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -25,25 +26,65 @@ const (
 type stampCall struct {
 	Incarnation string
 	Seq         int64
+	Home        string // of the answer: the incarnation that the machine runs for
 }
 
-// settleHere binds a shared ledger to this data directory: a second one would
-// start every model once more.
-func (p *platform) settleHere(ctx context.Context, ledger *sqlledger.Ledger) error {
-	instance, err := os.ReadFile(filepath.Join(p.dir.path, "instance"))
-	if err != nil {
-		return fmt.Errorf("identify the data directory: %w", err)
+// settleHere binds a shared ledger to this data directory, and holds it for
+// this process: a second one would start every model once more.
+func (p *platform) settleHere(ctx context.Context, ledger *sqlledger.Ledger) (err error) {
+	if p.hold, err = ledger.HoldHome(ctx); errors.Is(err, sqlledger.ErrHomeHeld) {
+		return fmt.Errorf("a `modeldock up` that lives runs the models of this database: to add a management API there, start `modeldock controller`; to move the models here, stop that one first: %w", err)
+	} else if err != nil {
+		return err
 	}
-	here := strings.TrimSpace(string(instance)) + " " + hostname() + ":" + p.dir.path
-	home, err := ledger.Home(ctx, here, p.opts.MoveHere)
+	home, err := p.home(ctx, ledger, p.opts.MoveHere)
 	if err != nil {
 		return err
 	}
-	// The instance decides: host and path are for people, and may change.
-	if id, where, _ := strings.Cut(home, " "); id != strings.TrimSpace(string(instance)) {
-		return fmt.Errorf("the models of this database run with data directory %s: to add a management API there, start `modeldock controller`; if nothing runs there any more, bind the database to %s with --move-here", where, p.dir.path)
+	if home != "" {
+		return fmt.Errorf("the models of this database run with data directory %s: to add a management API there, start `modeldock controller`; if nothing runs there any more, bind the database to %s with --move-here", home, p.dir.path)
 	}
+	p.atHome = func(ctx context.Context) error { return p.stillAtHome(ctx, ledger) }
 	return nil
+}
+
+// home is empty if the ledger is bound to this data directory, else it names
+// the one that it is bound to.
+func (p *platform) home(ctx context.Context, ledger *sqlledger.Ledger, move bool) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(p.dir.path, "instance"))
+	if err != nil {
+		return "", fmt.Errorf("identify the data directory: %w", err)
+	}
+	instance := strings.TrimSpace(string(raw))
+	home, err := ledger.Home(ctx, instance+" "+hostname()+":"+p.dir.path, move)
+	if err != nil {
+		return "", err
+	}
+	// The instance decides: host and path are for people, and may change.
+	if id, where, _ := strings.Cut(home, " "); id != instance {
+		return where, nil
+	}
+	return "", nil
+}
+
+// stillAtHome halts everything when the models were moved elsewhere, or when
+// another process took the hold while the database was away.
+func (p *platform) stillAtHome(ctx context.Context, ledger *sqlledger.Ledger) error {
+	err := p.hold.Check(ctx)
+	if errors.Is(err, sqlledger.ErrHomeHeld) {
+		err = standstill("another `modeldock up` took the models of this database over; stop this one")
+	} else if err == nil {
+		var home string
+		if home, err = p.home(ctx, ledger, false); err == nil && home != "" {
+			err = standstill("the models of this database were moved to " + home + "; stop this one")
+		}
+	}
+	var displaced standstill
+	if errors.As(err, &displaced) {
+		p.doubt.Halt(displaced.Error())
+		p.health.report(ctx, "restore", displaced)
+	}
+	return err
 }
 
 // share serves the target to controllers, if the ledger is shared with them.
@@ -88,6 +129,6 @@ func (p *platform) serveStamp(w http.ResponseWriter, r *http.Request) {
 		remote.Fail(w, fmt.Errorf("keep the ledger's stamp: %w", err))
 		return
 	}
-	call.Seq = p.files.of(call.Incarnation)
+	call.Seq, call.Home = p.files.of(call.Incarnation), p.machine.Ledger()
 	remote.Answer(w, call)
 }

@@ -21,6 +21,7 @@ import (
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway"
 	"modeldock.io/internal/traffic/route"
+	"modeldock.io/internal/traffic/waitroom"
 )
 
 // Running tells a caller of Up where the platform answers.
@@ -39,7 +40,8 @@ type platform struct {
 	dir       *dataDir
 	inventory device.Inventory
 	machine   *local.Target
-	shared    *remote.Server // of the machine's target; nil unless other processes deliver to it
+	hold      *sqlledger.Hold // of the models of a shared database; else nil
+	shared    *remote.Server  // of the machine's target; nil unless other processes deliver to it
 	table     *route.Table
 	recorder  *gateway.BatchRecorder
 	gateway   *gateway.Gateway
@@ -179,7 +181,8 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 	}
 	p.gateway, err = gateway.New(gateway.Config{
 		Snapshot: p.directory.snapshot, Refresh: p.directory.refreshSince, Table: p.table, Recorder: p.recorder, Clock: p.clock, Logger: p.log,
-		Limiter: p.counts.limiter, Results: p.counts.results, Principal: p.consolePrincipal, Registerer: p.registry,
+		Limiter: p.counts.limiter, Results: p.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(p.directory.snapshot(), tenant) },
+		Principal: p.consolePrincipal, Registerer: p.registry,
 	})
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)

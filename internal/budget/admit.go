@@ -175,7 +175,7 @@ func (s *Standing) behind(a *account, r Request) {
 	head := a.keptFor
 	s.Reason = QueuedBehind
 	s.Behind = &Ref{Tenant: head.Tenant, ID: head.ID}
-	s.Message = fmt.Sprintf("%s, and what is free is kept for a request ahead that needs %d and waits since %s; this request needs %d",
+	s.Message = fmt.Sprintf("%s, and what comes free is kept for a request ahead that needs %d and waits since %s; this request needs %d",
 		a.figures(), head.Need, head.CreatedAt.UTC().Format(time.RFC3339), r.Need)
 }
 

@@ -34,6 +34,9 @@ func Decode(data []byte, out any) error {
 	if !utf8.Valid(data) {
 		return &Error{"", "the body is not valid UTF-8"}
 	}
+	if at := loneSurrogate(data); at >= 0 {
+		return &Error{"", fmt.Sprintf("the escape %s stands for half a character: write the character itself, or both halves", clip(string(data[at:at+6])))}
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	w := walker{dec: dec}

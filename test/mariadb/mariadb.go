@@ -81,7 +81,7 @@ func (s *Server) install(ctx context.Context) error {
 		return err
 	}
 	out, err := exec.CommandContext(ctx, install, "--no-defaults", "--datadir="+filepath.Join(s.dir, "data"), "--auth-root-authentication-method=normal",
-		"--skip-test-db", "--skip-name-resolve", sameUser()).CombinedOutput()
+		"--skip-test-db", "--skip-name-resolve", "--tmpdir="+s.dir, sameUser()).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("install a MariaDB in %s: %w: %s", s.dir, err, out)
 	}
@@ -137,7 +137,7 @@ func (s *Server) launch() error {
 		return fmt.Errorf("make the server's log: %w", err)
 	}
 	s.cmd = exec.Command(server, "--no-defaults", sameUser(), "--datadir="+filepath.Join(s.dir, "data"), "--socket="+s.socket,
-		"--bind-address=127.0.0.1", "--port="+port, "--pid-file="+filepath.Join(s.dir, "pid"), "--skip-name-resolve",
+		"--bind-address=127.0.0.1", "--port="+port, "--pid-file="+filepath.Join(s.dir, "pid"), "--skip-name-resolve", "--tmpdir="+s.dir, // servers clear a shared one of each other's files
 		"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M", "--innodb-flush-log-at-trx-commit=1", "--innodb-doublewrite=1",
 		"--max-connections=1000", "--performance-schema=OFF", "--aria-pagecache-buffer-size=8M", "--key-buffer-size=8M", "--table-open-cache=4000")
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log

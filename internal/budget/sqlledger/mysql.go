@@ -15,7 +15,7 @@ import (
 // for longer than any lock, so that a lock wait ends as one.
 const (
 	lockWait       = 5 * time.Second
-	answerWait     = 20 * time.Second
+	answerWait     = 8 * time.Second
 	connectWait    = 5 * time.Second
 	idleWriterWait = 30 * time.Second // a writer that vanished in a transaction holds its locks no longer
 )
@@ -46,8 +46,8 @@ func OpenMySQL(ctx context.Context, dsn string, opts Options) (*Ledger, error) {
 		l.clock = opts.clock
 	}
 	// The writers' connections, and one to read back what became of a commit.
-	l.write.SetMaxOpenConns(2 * (mysqlInserters + 2))
-	l.read.SetMaxOpenConns(mysqlReaders + 1) // the readers keep theirs; one looks for news
+	l.write.SetMaxOpenConns(2*(mysqlInserters+2) + 1) // and one to hold the home of the models
+	l.read.SetMaxOpenConns(mysqlReaders + 1)          // the readers keep theirs; one looks for news
 	l.read.SetMaxIdleConns(mysqlReaders + 1)
 	if err := l.prepareMySQL(ctx, where); err != nil {
 		return nil, errors.Join(err, l.read.Close(), l.write.Close())

@@ -195,6 +195,13 @@ func (t *Target) sort(records map[string]record) {
 	}
 }
 
+// Ledger is the incarnation of the ledger whose objects run here.
+func (t *Target) Ledger() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cfg.Ledger
+}
+
 // Adopt makes the target run the objects of another ledger, which took the
 // place of one that has none here.
 func (t *Target) Adopt(ledger string) error {

@@ -122,7 +122,7 @@ func TestTokensComeBack(t *testing.T) {
 	}
 	b.table.Set([]traffic.Endpoint{endpoint("team-a", "m1", "v1", "127.0.0.1:1")})
 	for range 3 {
-		if r := b.chat(keyA, body); r.status != 502 {
+		if r := b.chat(keyA, body, "X-Modeldock-Wait", "1"); r.status != 503 {
 			t.Fatalf("%d %s", r.status, r.body)
 		}
 	}
