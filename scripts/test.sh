@@ -114,6 +114,7 @@ say "go tests with the race detector"
 "$tally" -race -count=1 -timeout 20m $(go list ./... | grep -v -e /test/scenario -e /internal/architecture)
 say "the ledger on MariaDB, with the race detector"
 "$tally" -race -count=1 -timeout 15m -tags mariadb -run MySQL ./internal/budget/sqlledger/
+"$tally" -count=1 -timeout 10m -tags mariadb -run MariaDB ./bench/marathon
 say "limits and cached answers in Redis, with the race detector"
 "$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/gateway/
 say "scenarios on one machine, architecture"

@@ -127,6 +127,16 @@ func TestOlderBackupStandsStillUntilAccepted(t *testing.T) {
 	if why, _ := verify["older"].(string); verify["clean"] != true || !strings.Contains(why, "older than what was delivered") || !strings.Contains(why, "team-a/orphan") {
 		t.Errorf("verify says %v", verify)
 	}
+	// Nothing that would be journaled: the older journal must not grow past the stamp.
+	for path, body := range map[string]any{
+		"/requests/both?tenant=team-a":                      map[string]any{"generation": 1, "replicas": map[string]any{"min": 2, "max": 2}},
+		"/requests/undone/release?tenant=team-b&force=true": map[string]any{"why": "a try"},
+	} {
+		method := map[bool]string{true: "POST", false: "PATCH"}[strings.Contains(path, "release")]
+		if code, message, _ := admin.Must(409, method, path, body).Error(t); code != "ledger_stands_still" || !strings.Contains(message, "--accept-older") {
+			t.Errorf("%s %s: %s: %s", method, path, code, message)
+		}
+	}
 	b.Submit("next", 1, nil)
 	a.Release("both") // recorded, and not acted upon
 	scenario.Eventually(t, "the model that both know, and the orphan, to run", func() bool {

@@ -89,10 +89,22 @@ func TestSharedDatabaseHasOneHome(t *testing.T) {
 	t.Parallel()
 	m := onemachine.NewShared(t, server(t), nil)
 	dir := t.TempDir()
-	said, err := m.Command(t, "up", "--store", "mysql", "--listen", "127.0.0.1:0", "--data-dir", dir).CombinedOutput()
-	if err == nil || !strings.Contains(string(said), m.Data()) || !strings.Contains(string(said), "--move-here") {
-		t.Errorf("a second home: %v\n%s", err, said)
+	second := func(flags ...string) (string, error) {
+		said, err := m.Command(t, append([]string{"up", "--store", "mysql", "--listen", "127.0.0.1:0", "--data-dir", dir}, flags...)...).CombinedOutput()
+		return string(said), err
+	}
+	// While the first one lives nothing moves, and nothing is bound anew.
+	for _, flags := range [][]string{nil, {"--move-here"}} {
+		if said, err := second(flags...); err == nil || !strings.Contains(said, "stop that one first") {
+			t.Errorf("a second home with %v: %v\n%s", flags, err, said)
+		}
 	}
 	scenario.As(t, m, "team-a").Submit("x", 1, nil)
+	scenario.As(t, m, "team-a").Ready("x")
+	m.Stop(t)
+	if said, err := second(); err == nil || !strings.Contains(said, m.Data()) || !strings.Contains(said, "--move-here") {
+		t.Errorf("a second home after the first has stopped: %v\n%s", err, said)
+	}
+	m.Start(t)
 	scenario.As(t, m, "team-a").Ready("x")
 }
