@@ -62,7 +62,7 @@ func keysFit(ctx context.Context, ledger budget.Ledger, dir *dataDir) (bool, err
 	}
 	var keys map[string]string
 	if json.Unmarshal(raw, &keys) != nil {
-		return true, nil
+		return true, nil //nolint:nilerr // a person's own file is no failure
 	}
 	id, _, ok := budget.ParseKey(keys["admin"])
 	if !ok {

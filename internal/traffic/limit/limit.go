@@ -71,9 +71,9 @@ type Standing struct {
 // What refuses a request, in the words of its caller.
 const (
 	Requests    What = "requests per minute"
-	Tokens      What = "tokens per minute"
+	Tokens      What = "tokens per minute" //nolint:gosec // no secret
 	Concurrency What = "concurrent requests"
-	DailyTokens What = "tokens per day"
+	DailyTokens What = "tokens per day" //nolint:gosec // no secret
 )
 
 // What is a kind of limit.
