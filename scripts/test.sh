@@ -88,20 +88,17 @@ if [ "$mode" = quick ]; then
 fi
 
 need_node
-# Everything from the distribution in one go: later installations would wait
-# for each other. Whoever cannot have a server or a node has a failing layer,
-# not a skipped one.
+# Whoever cannot have a server has a failing layer, not a skipped one.
 if ! install_packages chromium fonts-noto-cjk; then
   skip_layer "browser" "Chromium is missing"
 fi
-layer "MariaDB, Redis, container runtime and network plugins are installed" bash -c '. scripts/lib.sh; install_packages mariadb-server redis-server runc containernetworking-plugins iproute2'
+layer "MariaDB and Redis are installed" bash -c '. scripts/lib.sh; install_packages mariadb-server redis-server'
 
-# The linter and Kubernetes are the longest builds and need nothing of ours:
-# they are made beside the console and the unit tests.
+# The linter is the longest build and needs nothing of ours: it is made beside
+# the console and the unit tests. Tests on a real Kubernetes are opt-in so far:
+# make cluster.
 (need_golangci) >"$work/golangci.log" 2>&1 &
 linter=$!
-nice -n 10 scripts/cluster-build.sh >"$work/cluster-build.log" 2>&1 &
-kubernetes=$!
 
 layer "console build" build_console
 # The binary that the browser and the peers talk to has the console inside.
@@ -127,12 +124,6 @@ say "soak, short form: kill -9 of any of six processes on one MariaDB for 30 s"
 MODELDOCK_SOAK_SECONDS=30 "$tally" -count=1 -tags "soak mariadb" -timeout 10m -run KillAny ./test/scenario/...
 say "soak, short form: kill -9 under load, 5 times"
 MODELDOCK_SOAK_KILLS=5 "$tally" -count=1 -tags soak -timeout 10m -run KillNine ./test/scenario/...
-say "waiting for Kubernetes, which is built once per version"
-wait "$kubernetes" || { cat "$work/cluster-build.log"; echo "0 1 0" >>"$TALLY_FILE"; echo "--- fail building Kubernetes"; }
-say "delivery, operator and endpoints against a real API server"
-"$tally" -count=1 -tags cluster -timeout 15m ./internal/delivery/kube/ ./internal/delivery/operator/ ./internal/traffic/route/kube/
-say "a real Kubernetes, with ModelDock on it"
-(cd test/cluster && CGO_ENABLED=0 "$tally" -count=1 -tags cluster -timeout 30m ./...)
 say "peers: the official OpenAI clients"
 (cd test/peers/node && npm_ci) >"$work/out" 2>&1 || cat "$work/out"
 "$tally" -count=1 -tags peers -timeout 10m ./test/peers/...
