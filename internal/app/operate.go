@@ -24,25 +24,26 @@ const (
 
 // operate runs the operator while this process holds the Lease. One that
 // loses it ends the controller: what it was about to write is another's now.
-func operate(ctx context.Context, c Cluster, image string, log *slog.Logger) error {
+func operate(ctx context.Context, opts ControllerOptions, log *slog.Logger) error {
+	c := opts.Cluster
 	cfg, err := c.rest()
 	if err != nil {
 		return err
 	}
-	opts, err := operator.ManagerOptions(c.Namespace)
+	managed, err := operator.ManagerOptions(c.Namespace)
 	if err != nil {
 		return err
 	}
-	opts.LeaderElection, opts.LeaderElectionID, opts.LeaderElectionNamespace = true, operatorLease, c.System
-	opts.LeaderElectionReleaseOnCancel = true
-	opts.Logger = logr.FromSlogHandler(log.Handler())
-	mgr, err := ctrl.NewManager(operator.RestConfig(cfg, operatorQPS, operatorBurst), opts)
+	managed.LeaderElection, managed.LeaderElectionID, managed.LeaderElectionNamespace = true, operatorLease, c.System
+	managed.LeaderElectionReleaseOnCancel = true
+	managed.Logger = logr.FromSlogHandler(log.Handler())
+	mgr, err := ctrl.NewManager(operator.RestConfig(cfg, operatorQPS, operatorBurst), managed)
 	if err != nil {
 		return fmt.Errorf("build the operator: %w", err)
 	}
-	o := operator.Options{LedgerLetsGo: true}
-	if image != "" {
-		o.Images = map[modelspec.Engine]operator.Image{modelspec.EngineSimulated: {Reference: image, Entrypoint: true}}
+	o := operator.Options{LedgerLetsGo: true, DrainDelay: opts.Drain.Delay, LongestStream: opts.Drain.LongestStream}
+	if opts.Image != "" {
+		o.Images = map[modelspec.Engine]operator.Image{modelspec.EngineSimulated: {Reference: opts.Image, Entrypoint: true}}
 	}
 	if err := operator.Setup(ctx, mgr, o); err != nil {
 		return err

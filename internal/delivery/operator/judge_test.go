@@ -74,7 +74,7 @@ func TestReasons(t *testing.T) {
 			o.Pods = nil
 			late(o)
 			o.Deployment.Status.Conditions = append(o.Deployment.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: "exceeded quota"})
-		}, ReplicaFailure, "exceeded quota"},
+		}, delivery.ReplicaFailure, "exceeded quota"},
 		"evicted, and a new one": {func(o *Observed) {
 			p := readyPod(o.Object, "z", "set-1")
 			o.Pods[0].Status.Phase = corev1.PodFailed

@@ -94,9 +94,9 @@ func troubleOf(failed error, known *Trouble) *Trouble {
 	case failed == nil:
 		return known
 	case apierrors.IsInvalid(failed), apierrors.IsBadRequest(failed):
-		return &Trouble{Reason: ReplicaFailure, Message: "the API server refuses the children: " + failed.Error(), Stalled: true}
+		return &Trouble{Reason: delivery.ReplicaFailure, Message: "the API server refuses the children: " + failed.Error(), Stalled: true}
 	case apierrors.IsForbidden(failed), apierrors.IsRequestEntityTooLargeError(failed):
-		return &Trouble{Reason: ReplicaFailure, Message: "the cluster refuses the children: " + failed.Error()}
+		return &Trouble{Reason: delivery.ReplicaFailure, Message: "the cluster refuses the children: " + failed.Error()}
 	}
 	return known
 }
