@@ -45,6 +45,13 @@ type Options struct {
 	// namespaces. Empty: the usual names.
 	Name     string
 	Database *mariadb.Server // nil: one of its own
+	// HasImage says that LoadImage was called for this cluster.
+	HasImage bool
+}
+
+// LoadImage brings the program to the nodes, as the simulated engine's image.
+func LoadImage(ctx context.Context, c *cluster.Cluster, binary string) error {
+	return c.LoadImage(ctx, cluster.Image{Name: Image, Files: map[string]string{"/modeldock": binary}, Entrypoint: []string{"/modeldock"}, User: engineUser})
 }
 
 func (o Options) namespace() string { return suffixed(Namespace, o.Name) }
@@ -133,7 +140,10 @@ func (d *Dock) prepareCluster(ctx context.Context) error {
 			return fmt.Errorf("apply ModelDock's manifests: %w", err)
 		}
 	}
-	return c.LoadImage(ctx, cluster.Image{Name: Image, Files: map[string]string{"/modeldock": d.options.Binary}, Entrypoint: []string{"/modeldock"}, User: engineUser})
+	if d.options.HasImage {
+		return nil
+	}
+	return LoadImage(ctx, c, d.options.Binary)
 }
 
 // Namespace is where its ModelServices are.
