@@ -149,6 +149,9 @@ func (d *Dock) prepareCluster(ctx context.Context) error {
 // Namespace is where its ModelServices are.
 func (d *Dock) Namespace() string { return d.options.namespace() }
 
+// Name is what tells it from others on the cluster.
+func (d *Dock) Name() string { return d.options.Name }
+
 // named gives a manifest the names of this installation. What it grants on the
 // whole cluster is told apart by name, and the custom resource is everybody's.
 func (d *Dock) named(manifests string) string {

@@ -81,7 +81,7 @@ func eventually(t testing.TB, patience time.Duration, what string, ok func() boo
 	}
 }
 
-// engine is a request whose simulated engine has these flags.
+// engine is a request for a simulated engine with these flags.
 func engine(flags ...string) map[string]any {
-	return map[string]any{"model": map[string]any{"args": flags, "gpuMemoryMiB": 64}}
+	return map[string]any{"model": map[string]any{"args": append([]string{}, flags...), "gpuMemoryMiB": 64}}
 }
