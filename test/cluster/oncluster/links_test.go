@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,7 +24,7 @@ func together(t *testing.T) (i *Installation, a, admin scenario.Caller) {
 	return i, scenario.As(t, i, "team-a"), scenario.As(t, i, "admin")
 }
 
-// released asks for the end of what a test made, without waiting for it.
+// releasedAtEnd asks for the end of what a test made, without waiting for it.
 func releasedAtEnd(t *testing.T, c scenario.Caller, ids ...string) {
 	t.Cleanup(func() {
 		for _, id := range ids {
@@ -105,6 +106,7 @@ func TestQuotaAndPoolBlocked(t *testing.T) {
 	i.Broken(t, b, "team-b", "waits", link{"reserved", "QuotaBlocked", []string{"team-b holds 1 of 1 slots", "needs 1"}, "quota set"})
 
 	admin.Must(200, "PUT", "/pools/tiny", map[string]any{"cap": 1})
+	admin.Must(200, "PUT", "/tenants/team-a/pools", map[string]any{"allow": []string{"default", "tiny"}})
 	a := scenario.As(t, i, "team-a")
 	releasedAtEnd(t, a, "in-tiny", "beside-tiny")
 	tiny := engine()
@@ -256,12 +258,12 @@ func TestCrashLooping(t *testing.T) {
 	releasedAtEnd(t, a, "crashes")
 	a.Submit("crashes", 1, engine("--crash-after=1"))
 	uid := a.Ready("crashes").Object.UID
-	for range 2 {
-		eventually(t, 2*scenario.Patience, "the model to be called and to crash", func() bool {
-			s := a.Chat(context.Background(), "crashes", nil, nil)
-			return s.Status == 200 && !s.Done
-		}, func() any { return a.Get("crashes") })
-	}
+	eventually(t, 2*scenario.Patience, "the model to crash at every call", func() bool {
+		brief, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		a.Chat(brief, "crashes", nil, nil)
+		return a.Get("crashes").Reason == "CrashLooping"
+	}, func() any { return a.Get("crashes") })
 	i.Broken(t, a, "team-a", "crashes", link{"started", "CrashLooping", []string{"engine answers its health check"}, "modeldock logs crashes"})
 	if e := a.Explain("crashes"); e.Answers.ModelStarted == nil || !*e.Answers.ModelStarted || a.Get("crashes").Object.UID != uid {
 		t.Errorf("it did start: %+v", e.Answers)
