@@ -9,6 +9,12 @@ type Inspecting interface {
 	Inspect(ctx context.Context, st Status) (Inspection, error)
 }
 
+// Comparing is a target whose objects others can change: it says what of an
+// object is not as it was applied, or nothing. It must not cost a call.
+type Comparing interface {
+	Differs(ctx context.Context, d Desired) (string, error)
+}
+
 // Inspection is what was found of one object.
 type Inspection struct {
 	Children []Child

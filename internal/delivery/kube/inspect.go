@@ -11,6 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,7 +31,33 @@ const (
 	revision = "deployment.kubernetes.io/revision"
 )
 
-var _ delivery.Inspecting = (*Target)(nil)
+var (
+	_ delivery.Inspecting = (*Target)(nil)
+	_ delivery.Comparing  = (*Target)(nil)
+)
+
+// Differs implements delivery.Comparing on the followed list.
+func (t *Target) Differs(_ context.Context, d delivery.Desired) (string, error) {
+	key, known := t.where(d.Ref)
+	if !known {
+		return "", nil
+	}
+	ms, _ := t.services.Get(key.Namespace, key.Name)
+	if ms == nil || t.ours(ms, d.Ref) != nil || !ms.DeletionTimestamp.IsZero() || d.Generation < generation(ms) {
+		return "", nil
+	}
+	next := ms.DeepCopy()
+	write(next, d, !t.cfg.ScalerOwnsReplicas)
+	switch {
+	case equality.Semantic.DeepEqual(ms, next):
+		return "", nil
+	case ms.Spec.Replicas != next.Spec.Replicas:
+		return fmt.Sprintf("spec.replicas is %d and was delivered as %d", ms.Spec.Replicas, next.Spec.Replicas), nil
+	case !equality.Semantic.DeepEqual(ms.Spec, next.Spec):
+		return "its spec is not as it was delivered", nil
+	}
+	return "its annotations or its finalizer are not as they were delivered", nil
+}
 
 // Inspect implements delivery.Inspecting: the object's Deployment and
 // ReplicaSets as the API server has them, and what its engines say of

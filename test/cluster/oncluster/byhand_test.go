@@ -139,7 +139,7 @@ func TestChildrenComeBack(t *testing.T) {
 	for what, change := range map[string][]string{
 		"another image":    {"set", "image", "deployment/" + name, "engine=nobody.test/none:1"},
 		"too many Pods":    {"scale", "deployment", name, "--replicas=3"},
-		"another selector": {"patch", "service", name, "--type=merge", "-p", `{"spec":{"selector":{"app":"nobody"}}}`},
+		"a label more":     {"patch", "service", name, "--type=merge", "-p", `{"spec":{"selector":{"app":"nobody"}}}`},
 		"no Service":       {"delete", "service", name},
 		"no Deployment":    {"delete", "deployment", name},
 	} {
@@ -204,8 +204,7 @@ func TestMadeAgainByHand(t *testing.T) {
 	if j := strings.Join(a.Journal("again"), ", "); j != "reserve 1, release -1" {
 		t.Errorf("journal: %s", j)
 	}
-	kubectl(t, i, "patch", "modelservice", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-	kubectl(t, i, "delete", "modelservice", name, "--wait=false", "--ignore-not-found")
+	kubectl(t, i, "delete", "modelservice", name) // waits until it is gone
 }
 
 // An object that vanishes at once, its finalizer taken away by force, is found
