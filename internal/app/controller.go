@@ -202,7 +202,9 @@ func (c *controller) serve(ctx context.Context, listener, link net.Listener, out
 	watch(func() error { return c.world.follow(work, c.targetChanged) })
 	c.startAccounts(work, parts{admit: c.runs(partAdmit), deliver: c.runs(partDeliver)})
 	if c.opts.Cluster.Enabled && c.runs(partOperate) {
-		watch(func() error { return operate(work, c.opts, c.log) })
+		watch(func() error {
+			return keepOperating(work, c.log, operatePause, func(ctx context.Context) error { return operate(ctx, c.opts, c.log) })
+		})
 	}
 	if c.directory != nil {
 		moved, seen := c.moved.listen(), c.observed.listen()

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -22,8 +21,8 @@ const (
 	operatorBurst = 1000
 )
 
-// operate runs the operator while this process holds the Lease. One that
-// loses it ends the controller: what it was about to write is another's now.
+// operate runs the operator while this process holds the Lease, and returns
+// errOperatorEnded when it has lost it.
 func operate(ctx context.Context, opts ControllerOptions, log *slog.Logger) error {
 	c := opts.Cluster
 	cfg, err := c.rest()
@@ -36,6 +35,7 @@ func operate(ctx context.Context, opts ControllerOptions, log *slog.Logger) erro
 	}
 	managed.LeaderElection, managed.LeaderElectionID, managed.LeaderElectionNamespace = true, operatorLease, c.System
 	managed.LeaderElectionReleaseOnCancel = true
+	managed.Controller.SkipNameValidation = new(true) // one may run after another
 	managed.Logger = logr.FromSlogHandler(log.Handler())
 	mgr, err := ctrl.NewManager(operator.RestConfig(cfg, operatorQPS, operatorBurst), managed)
 	if err != nil {
@@ -49,10 +49,10 @@ func operate(ctx context.Context, opts ControllerOptions, log *slog.Logger) erro
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("run the operator: %w", err)
+		return fmt.Errorf("run the operator: %w: %w", errOperatorEnded, err)
 	}
 	if ctx.Err() == nil {
-		return errors.New("the operator ended by itself")
+		return fmt.Errorf("run the operator: %w by itself", errOperatorEnded)
 	}
 	return nil
 }

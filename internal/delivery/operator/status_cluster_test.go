@@ -12,7 +12,6 @@ import (
 
 	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/delivery"
-	"modeldock.io/internal/delivery/operator"
 )
 
 // The reason is the first true cause, from what scheduler and kubelet say, and

@@ -67,7 +67,9 @@ func TestAPIServerAway(t *testing.T) {
 	i.wantExit(t, "team-a", "steady", exitPending, "Unreadable", "the API server cannot be read")
 	a.MustChat("steady")
 	a.Submit("later", 1, engine())
-	i.Broken(t, a, "team-a", "later", link{"delivered", "Undelivered", []string{"ModelService"}, "goes on by itself"})
+	time.Sleep(15 * time.Second) // the fault itself: longer than the operator's Lease lasts
+	a.MustChat("steady")
+	i.Broken(t, a, "team-a", "later", link{"delivered", "Undelivered", []string{"connection refused"}, "goes on by itself"})
 	if r := a.Get("later"); r.Held != 1 || r.State != "reserved" {
 		t.Errorf("what cannot be delivered: %+v", r)
 	}
@@ -76,6 +78,13 @@ func TestAPIServerAway(t *testing.T) {
 	if j := strings.Join(a.Journal("later"), ", "); j != "reserve 1" {
 		t.Errorf("journal: %s", j)
 	}
+	// C071: what happened to endpoints is seen again.
+	old := a.Endpoint("steady")
+	kubectl(t, i, "delete", "pod", i.Pods(t, "team-a", "steady")[0].Name, "--wait=false")
+	eventually(t, 2*scenario.Patience, "another Pod to take the calls", func() bool {
+		at := a.Endpoint("steady")
+		return at != old && a.Chat(t.Context(), "steady", nil, nil).Done
+	}, func() any { return a.Explain("steady") })
 	scenario.Eventually(t, "what was unknown to be known again", func() bool {
 		_, code := i.Explain(t, "team-a", "steady")
 		return code == exitOK

@@ -137,11 +137,11 @@ func TestChildrenComeBack(t *testing.T) {
 	const image, replicas = "{.spec.template.spec.containers[0].image}", "{.spec.replicas}"
 	declared := of("deployment", image)
 	for what, change := range map[string][]string{
-		"another image":    {"set", "image", "deployment/" + name, "engine=nobody.test/none:1"},
-		"too many Pods":    {"scale", "deployment", name, "--replicas=3"},
-		"a label more":     {"patch", "service", name, "--type=merge", "-p", `{"spec":{"selector":{"app":"nobody"}}}`},
-		"no Service":       {"delete", "service", name},
-		"no Deployment":    {"delete", "deployment", name},
+		"another image": {"set", "image", "deployment/" + name, "engine=nobody.test/none:1"},
+		"too many Pods": {"scale", "deployment", name, "--replicas=3"},
+		"a label more":  {"patch", "service", name, "--type=merge", "-p", `{"spec":{"selector":{"app":"nobody"}}}`},
+		"no Service":    {"delete", "service", name},
+		"no Deployment": {"delete", "deployment", name},
 	} {
 		kubectl(t, i, change...)
 		scenario.Eventually(t, "the end of: "+what, func() bool {
