@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// errOperatorEnded marks the end of an operator that ran: the API server was
-// away for longer than its Lease, or another controller took it.
+// errOperatorEnded marks an operator that another try may help: the API server
+// was away when it began, or for longer than its Lease, or another controller
+// has taken that.
 var errOperatorEnded = errors.New("the operator ended")
 
 // operatePause is between two operators of one process.
@@ -18,7 +19,7 @@ const operatePause = time.Second
 // gateways' snapshots of this process have nothing to do with its Lease, and go
 // on while the API server is away. What an ending operator still wrote does no
 // harm: every write names the UID that it is meant for, and is decided anew. One
-// that cannot even be built ends the controller.
+// that is not configured rightly ends the controller.
 func keepOperating(ctx context.Context, log *slog.Logger, pause time.Duration, operate func(context.Context) error) error {
 	for {
 		err := operate(ctx)

@@ -22,7 +22,8 @@ const (
 )
 
 // operate runs the operator while this process holds the Lease, and returns
-// errOperatorEnded when it has lost it.
+// errOperatorEnded when it has lost it, or could not begin because the API
+// server is away.
 func operate(ctx context.Context, opts ControllerOptions, log *slog.Logger) error {
 	c := opts.Cluster
 	cfg, err := c.rest()
@@ -39,14 +40,14 @@ func operate(ctx context.Context, opts ControllerOptions, log *slog.Logger) erro
 	managed.Logger = logr.FromSlogHandler(log.Handler())
 	mgr, err := ctrl.NewManager(operator.RestConfig(cfg, operatorQPS, operatorBurst), managed)
 	if err != nil {
-		return fmt.Errorf("build the operator: %w", err)
+		return fmt.Errorf("build the operator: %w: %w", errOperatorEnded, err) // it asks the API server what there is
 	}
 	o := operator.Options{LedgerLetsGo: true, DrainDelay: opts.Drain.Delay, LongestStream: opts.Drain.LongestStream}
 	if opts.Image != "" {
 		o.Images = map[modelspec.Engine]operator.Image{modelspec.EngineSimulated: {Reference: opts.Image, Entrypoint: true}}
 	}
 	if err := operator.Setup(ctx, mgr, o); err != nil {
-		return err
+		return fmt.Errorf("set up the operator: %w: %w", errOperatorEnded, err)
 	}
 	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("run the operator: %w: %w", errOperatorEnded, err)

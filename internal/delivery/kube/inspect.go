@@ -43,7 +43,7 @@ func (t *Target) Differs(_ context.Context, d delivery.Desired) (string, error) 
 		return "", nil
 	}
 	ms, _ := t.services.Get(key.Namespace, key.Name)
-	if ms == nil || t.ours(ms, d.Ref) != nil || !ms.DeletionTimestamp.IsZero() || d.Generation < generation(ms) {
+	if ms == nil || !owned(ms, t.cfg.Ledger) || refOf(ms) != d.Ref || !ms.DeletionTimestamp.IsZero() || d.Generation < generation(ms) {
 		return "", nil
 	}
 	next := ms.DeepCopy()
