@@ -146,8 +146,14 @@ func (f Facts) started() Step {
 		s.Status, s.Expected, s.Found = Broken, "the engine answers its health check", st.Message
 		return s
 	}
-	if fail := st.LastFailure; fail != nil && fail.Reason != delivery.Crashed {
-		return f.failed(s, *fail)
+	// The last end may have been told as a first crash, before it was known that
+	// there are more.
+	if fail := st.LastFailure; fail != nil && (fail.Reason != delivery.Crashed || st.Reason == delivery.CrashLooping) {
+		last := *fail
+		if last.Reason == delivery.Crashed {
+			last.Reason = delivery.CrashLooping
+		}
+		return f.failed(s, last)
 	}
 	if st.Reason == delivery.ModelLoadFailed { // it was never run at all
 		s.Status, s.Expected, s.Found = Broken, "the engine's container runs", st.Message

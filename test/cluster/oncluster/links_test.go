@@ -255,12 +255,16 @@ func TestCrashLooping(t *testing.T) {
 	releasedAtEnd(t, a, "crashes")
 	a.Submit("crashes", 1, engine("--crash-after=1"))
 	uid := a.Ready("crashes").Object.UID
-	eventually(t, 2*scenario.Patience, "the model to crash at every call", func() bool {
+	eventually(t, 4*scenario.Patience, "the model to crash at every call, until its node lets it wait", func() bool {
+		e := a.Explain("crashes")
+		if e.Reason == "CrashLooping" {
+			return true
+		}
 		brief, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		a.Chat(brief, "crashes", nil, nil)
-		return a.Get("crashes").Reason == "CrashLooping"
-	}, func() any { return a.Get("crashes") })
+		return false
+	}, func() any { return a.Explain("crashes") })
 	i.Broken(t, a, "team-a", "crashes", link{"started", "CrashLooping", []string{"engine answers its health check"}, "modeldock logs crashes"})
 	if e := a.Explain("crashes"); e.Answers.ModelStarted == nil || !*e.Answers.ModelStarted || a.Get("crashes").Object.UID != uid {
 		t.Errorf("it did start: %+v", e.Answers)
