@@ -324,6 +324,19 @@ func was(phase delivery.Phase) func(*evidence.Facts) {
 	}
 }
 
+// A replica that came later does not take the place of the one that proves the
+// start, whatever its name.
+func TestTheLongestReadyReplicaProvesTheStart(t *testing.T) {
+	t.Parallel()
+	f := servedFacts()
+	younger := f.Status.Replicas[0]
+	younger.Name, younger.UID, younger.ReadyAt = "a-before-r", "p2", at(60)
+	f.Status.Replicas = []delivery.Replica{younger, f.Status.Replicas[0]}
+	if s := find(t, evidence.Build(f), "started"); s.Facts["replicaUid"] != "p1" || !s.At.Equal(at(6)) {
+		t.Errorf("started: %+v", s)
+	}
+}
+
 // Where nobody tracks cards, that is a fact, and nothing is pending for it.
 func TestUntrackedCardsAreAFact(t *testing.T) {
 	t.Parallel()

@@ -132,13 +132,11 @@ func (f Facts) started() Step {
 		}
 		return s
 	}
-	for _, r := range st.Replicas {
-		if r.Phase == delivery.PhaseReady {
-			s.Status, s.Reason, s.At = OK, "", r.ReadyAt
-			s.Facts = f.identity(r)
-			s.Facts["ready"], s.Facts["wanted"] = st.Ready, st.Wanted
-			return s
-		}
+	if r := longestReady(st.Replicas); r != nil {
+		s.Status, s.Reason, s.At = OK, "", r.ReadyAt
+		s.Facts = f.identity(*r)
+		s.Facts["ready"], s.Facts["wanted"] = st.Ready, st.Wanted
+		return s
 	}
 	s.Reason = string(st.Reason)
 	switch st.Reason {
@@ -159,6 +157,18 @@ func (f Facts) started() Step {
 		s.Status, s.Expected, s.Found = Broken, "the engine's container runs", st.Message
 	}
 	return s
+}
+
+// longestReady is the replica that proves the start: a younger one beside it
+// says nothing new, whatever its name.
+func longestReady(replicas []delivery.Replica) *delivery.Replica {
+	var first *delivery.Replica
+	for i := range replicas {
+		if r := &replicas[i]; r.Phase == delivery.PhaseReady && (first == nil || r.ReadyAt.Before(first.ReadyAt)) {
+			first = r
+		}
+	}
+	return first
 }
 
 // failed is the step of a model that did not start.
