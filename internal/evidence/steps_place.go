@@ -47,7 +47,7 @@ func (f Facts) children() Step {
 		return s
 	case st.Reason == delivery.ReplicaFailure:
 		s.Status, s.Reason, s.Found = Broken, string(delivery.ReplicaFailure), st.Message
-		s.Expected = fmt.Sprintf("the cluster makes %d replicas", st.Wanted)
+		s.Expected = fmt.Sprintf("%d Pods that the cluster lets in", st.Wanted)
 		return s
 	case f.InspectErr != nil:
 		s.Status, s.Reason, s.Found = Unknown, ReasonUnreadable, f.InspectErr.Error()
