@@ -38,6 +38,8 @@ func (c *cli) controllerCommand() *cobra.Command {
 	clusterFlags(f, &o.Cluster)
 	f.StringVar(&o.Cluster.System, "system-namespace", o.Cluster.System, "with --kubernetes: namespace of the controllers' Lease and of the ledger's stamp")
 	f.StringVar(&o.Image, "image", o.Image, "with --kubernetes: image of the simulated engine")
+	f.DurationVar(&o.Drain.Delay, "drain-delay", o.Drain.Delay, "with --kubernetes: how long a replica that ends still serves, until every gateway has heard")
+	f.DurationVar(&o.Drain.LongestStream, "longest-stream", o.Drain.LongestStream, "with --kubernetes: how long its running streams may take to finish then")
 	f.StringVar(&o.Gateways.Listen, "gateway-listen", "", "address where gateways ask for what they decide by")
 	f.StringVar(&tokenFile, "gateway-token-file", "", "file with the token that gateways and controllers share (default: "+app.GatewayTokenVariable+")")
 	f.StringVar(&o.Gateways.URL, "gateway", "", "URL of a gateway, to which calls of signed-in console users are forwarded")

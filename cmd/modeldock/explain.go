@@ -45,6 +45,8 @@ func (c *cli) explain(e openapi.Evidence) error {
 	switch {
 	case e.BrokenAt != nil:
 		return &exitError{code: exitBroken}
+	case slices.ContainsFunc(e.Steps, func(s openapi.EvidenceStep) bool { return s.Status == openapi.EvidenceStepStatusUnknown }):
+		return &exitError{code: exitPending} // what cannot be read is never ok
 	case is(a.BudgetSpentOnce) && is(a.ModelStarted) && is(a.FirstChunkDelivered):
 		return nil
 	default:
@@ -170,6 +172,9 @@ var nextActions = map[string]string{
 	"SubmitAgainUnderNewID":         "submit again under a new id",
 	"RemoveForeignObject":           "remove or rename the foreign object; delivery then goes on by itself",
 	"FreeCardMemoryOrAskForLess":    "release a model that holds card memory, or submit with less gpuMemoryMiB: see modeldock nodes",
+	"FreeOrAddANode":                "see what keeps the Pods off the nodes (kubectl describe pod), and free a node or add one",
+	"AllowThePods":                  "let the namespace's quota, limits or policies allow the Pods; they are then made by themselves",
+	"CheckTheImage":                 "check the image's name and whether its registry lets the nodes in",
 	"ReadEngineLogs":                "read the engine's output: modeldock logs ID",
 	"CallTheModel":                  "call it: modeldock chat MODEL \"hello\"",
 	"CreateKeyOrGrant":              "create a key (modeldock key create) or a grant (modeldock grant add)",

@@ -64,7 +64,8 @@ type Config struct {
 	// ArgsOutside names a model's arguments that its engine preset does not
 	// allow by itself.
 	ArgsOutside func(m modelspec.Model) []string
-	// Recent finds an inference record that is not stored yet.
+	// Recent finds an inference record that is not stored yet; nil where no
+	// gateway runs in this process.
 	Recent func(requestID string) (traffic.Inference, bool)
 	// CheckSource refuses a source that the model's engine can never be given.
 	CheckSource func(m modelspec.Model) error

@@ -64,8 +64,10 @@ func (s handlers) GetTrace(c *gin.Context, requestID string) {
 
 // inference reads a record, also one that is still on its way to the store.
 func (s *Server) inference(ctx context.Context, requestID string) (traffic.Inference, error) {
-	if i, ok := s.Recent(requestID); ok {
-		return i, nil
+	if s.Recent != nil {
+		if i, ok := s.Recent(requestID); ok {
+			return i, nil
+		}
 	}
 	return s.Evidence.Inference(ctx, requestID)
 }

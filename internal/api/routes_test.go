@@ -389,3 +389,12 @@ func TestOutcomesAreDescribed(t *testing.T) {
 		}
 	}
 }
+
+// A process without a gateway of its own has the stored records.
+func TestTraceWithoutAGateway(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.Recent = nil })
+	b.ask(b.a, "GET", "/traces/unknown", "").fails(404, "not_found")
+	b.ok(b.ledger.PutInferences(t.Context(), []traffic.Inference{{RequestID: "i1", Tenant: "team-a", Model: "demo", Path: "/v1/chat/completions", Outcome: traffic.Completed, ReceivedAt: b.now()}}))
+	b.ask(b.a, "GET", "/traces/i1", "").is(200)
+}

@@ -147,7 +147,9 @@ func (c *controller) start(ctx context.Context, failed chan<- error) {
 	watch(func() error { return c.world.follow(ctx, c.targetChanged) })
 	c.startAccounts(ctx, parts{admit: c.runs(partAdmit), deliver: c.runs(partDeliver)})
 	if c.opts.Cluster.Enabled && c.runs(partOperate) {
-		watch(func() error { return operate(ctx, c.opts.Cluster, c.opts.Image, c.log) })
+		watch(func() error {
+			return keepOperating(ctx, c.log, operatePause, func(ctx context.Context) error { return operate(ctx, c.opts, c.log) })
+		})
 	}
 	if c.directory != nil {
 		moved, seen := c.moved.listen(), c.observed.listen()

@@ -27,12 +27,26 @@ type ControllerOptions struct {
 	Machine   string   // data directory of the `modeldock up` that runs the models
 	Cluster   Cluster  // or the cluster that does
 	Image     string   // of the simulated engine on a cluster; empty: the operator's default
+	Drain     Drain    // how replicas end on a cluster
 	MySQLDSN  string   // see sqlledger.OpenMySQL. A secret
 	Parts     []string // of ControllerParts
 	Insecure  bool     // listen beyond loopback without TLS
 	HeadWait  time.Duration
 	StopGrace time.Duration
 	Gateways  GatewayLink
+}
+
+// Drain is how a replica on a cluster ends.
+type Drain struct {
+	Delay         time.Duration // it still serves, until every gateway has heard
+	LongestStream time.Duration // then its streams may go on for so long
+}
+
+func (d Drain) validate() error {
+	if d.Delay < time.Second || d.LongestStream < time.Second {
+		return fmt.Errorf("--drain-delay and --longest-stream must be at least 1s; got %s and %s", d.Delay, d.LongestStream)
+	}
+	return nil
 }
 
 // GatewayLink is how a controller and its gateways know each other.
@@ -60,13 +74,14 @@ func (l GatewayLink) validate(insecure bool) error {
 func DefaultControllerOptions() ControllerOptions {
 	return ControllerOptions{
 		Listen: "127.0.0.1:8081", Cluster: Cluster{Namespace: DefaultNamespace, System: DefaultSystemNamespace}, Parts: ControllerParts(),
+		Drain:    Drain{Delay: 5 * time.Second, LongestStream: 10 * time.Minute},
 		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second,
 	}
 }
 
 // Validate returns every error at once, each saying what to write instead.
 func (o ControllerOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure), o.Cluster.validate(), o.Gateways.validate(o.Insecure)}
+	errs := []error{validateListen(o.Listen, o.Insecure), o.Cluster.validate(), o.Drain.validate(), o.Gateways.validate(o.Insecure)}
 	if o.MySQLDSN == "" {
 		errs = append(errs, errNoDSN)
 	}

@@ -121,8 +121,9 @@ func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, there 
 	if !exists || st.Object.UID != bound.UID || st.Missing {
 		return &lostObject{res, bound}, nil
 	}
-	if st.Wanted == res.Funded || !st.DeletingAt.IsZero() {
-		return nil, nil
+	note, err := r.drifted(ctx, res, bound, st)
+	if err != nil || note == "" {
+		return nil, err
 	}
 	underWay, err := r.undelivered(ctx, res.Ref)
 	if err != nil || underWay {
@@ -132,7 +133,6 @@ func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, there 
 	if now, err := r.cfg.Ledger.Get(ctx, res.Ref); err != nil || now.Revision != res.Revision {
 		return nil, err
 	}
-	note := fmt.Sprintf("the object runs for %d replicas and %d are paid for", st.Wanted, res.Funded)
 	seq, err := r.cfg.Stamp.stamp(ctx)
 	if err != nil {
 		return nil, err
@@ -143,6 +143,20 @@ func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, there 
 	}
 	sum.add(res.Ref, "drift", bound.Object, note+"; applied again")
 	return nil, nil
+}
+
+// drifted says what of an object is not as it was delivered; empty: nothing.
+func (r *Reconciler) drifted(ctx context.Context, res budget.Reservation, bound budget.Binding, st Status) (string, error) {
+	if !st.DeletingAt.IsZero() {
+		return "", nil
+	}
+	if st.Wanted != res.Funded {
+		return fmt.Sprintf("the object runs for %d replicas and %d are paid for", st.Wanted, res.Funded), nil
+	}
+	if target, compares := r.cfg.Target.(Comparing); compares {
+		return target.Differs(ctx, r.desired(res, bound, 0))
+	}
+	return "", nil
 }
 
 func (r *Reconciler) undelivered(ctx context.Context, ref budget.Ref) (bool, error) {

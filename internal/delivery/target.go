@@ -96,6 +96,7 @@ const (
 	Crashed                  Reason = "Crashed"      // of a failure: the first such end, after which it loads again
 	ProgressDeadlineExceeded Reason = "ProgressDeadlineExceeded"
 	NotOwned                 Reason = "NotOwned"
+	ReplicaFailure           Reason = "ReplicaFailure" // the cluster refuses to make what was declared: a quota, a policy, an admission webhook
 	ScaledToZero             Reason = "ScaledToZero"
 	Draining                 Reason = "Draining"
 	BudgetBlocked            Reason = "BudgetBlocked"
@@ -150,22 +151,30 @@ func (s Status) Processes() int {
 
 // Replica is one running copy, or one that should run.
 type Replica struct {
-	Name      string
-	UID       string // new for every started process or Pod
-	Phase     Phase
-	Reason    Reason
-	Message   string
-	Node      string
-	Cards     []Card
-	PID       int    // on one machine
-	Address   string // host:port of its endpoint, once known
-	Upstream  string // the model name that the engine serves
-	Engine    string // engine identity as the engine reports it
-	Restarts  int
+	Name     string
+	UID      string // new for every started process or Pod
+	Phase    Phase
+	Reason   Reason
+	Message  string
+	Node     string
+	Cards    []Card
+	PID      int    // on one machine
+	Address  string // host:port of its endpoint, once known
+	Upstream string // the model name that the engine serves
+	Engine   string // engine identity as the engine reports it
+	Restarts int
+	// Untracked says that it asks for no card, so that nothing tells which it uses.
+	Untracked bool
+	EverReady bool      // it is, or was, ready; where a target does not tell, false
+	CreatedAt time.Time // since when it wants a place; zero where a target does not tell
 	PlacedAt  time.Time
 	StartedAt time.Time
 	ReadyAt   time.Time
 }
+
+// Placed reports whether it has the place that it asked for: cards, or a node
+// where nobody keeps account of cards.
+func (r Replica) Placed() bool { return len(r.Cards) > 0 || (r.Untracked && r.Node != "") }
 
 // Card is a card of a replica, with what it had free at the decision.
 type Card struct {

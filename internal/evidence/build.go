@@ -18,8 +18,10 @@ type Facts struct {
 	Binding     *budget.Binding
 	Status      *delivery.Status // nil: the target knows no such object
 	StatusErr   error
-	Last        []delivery.Replica // what the target remembers of replicas, also of ended ones
-	LastFailure *delivery.Failure  // what it remembers of an object that is gone
+	Last        []delivery.Replica   // what the target remembers of replicas, also of ended ones
+	LastFailure *delivery.Failure    // what it remembers of an object that is gone
+	Inspection  *delivery.Inspection // what stands between object and replicas; nil: the target does not tell
+	InspectErr  error
 	Endpoints   []traffic.Endpoint
 	LiveKeys    int // of the owner
 	Grants      []budget.Grant

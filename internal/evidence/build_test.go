@@ -255,11 +255,25 @@ func TestBuild(t *testing.T) {
 		"forced credit, stopping": {with(released(servedFacts()), func(f *evidence.Facts) {
 			f.Binding.GoneAt, f.Status = time.Time{}, servedFacts().Status
 		}), "gone", evidence.Pending, "ForcedRelease", "yyy", "Wait", ""},
-		"forced credit, gone":  {with(released(servedFacts()), func(f *evidence.Facts) { f.Binding.GoneAt = time.Time{} }), "", evidence.OK, "", "yyy", "", ""},
-		"releasing, uncalled":  {releasing(readyFacts()), "firstChunk", evidence.Pending, "NotCalled", "yy?", "SubmitAgainUnderNewID", ""},
-		"released, left early": {released(called(traffic.ClientCancelled, false)), "firstChunk", evidence.Pending, "client_cancelled", "yyn", "SubmitAgainUnderNewID", ""},
-		"one crash is no end":  {crashed(delivery.Crashed, delivery.Loading), "started", evidence.Pending, "Loading", "yy?", "Wait", ""},
-		"crash loop":           {crashed(delivery.CrashLooping, delivery.CrashLooping), "started", evidence.Broken, "CrashLooping", "yy?", "ReadEngineLogs", "segfault"},
+		"forced credit, gone":     {with(released(servedFacts()), func(f *evidence.Facts) { f.Binding.GoneAt = time.Time{} }), "", evidence.OK, "", "yyy", "", ""},
+		"releasing, uncalled":     {releasing(readyFacts()), "firstChunk", evidence.Pending, "NotCalled", "yy?", "SubmitAgainUnderNewID", ""},
+		"released, left early":    {released(called(traffic.ClientCancelled, false)), "firstChunk", evidence.Pending, "client_cancelled", "yyn", "SubmitAgainUnderNewID", ""},
+		"one crash is no end":     {crashed(delivery.Crashed, delivery.Loading), "started", evidence.Pending, "Loading", "yy?", "Wait", ""},
+		"crash loop":              {crashed(delivery.CrashLooping, delivery.CrashLooping), "started", evidence.Broken, "CrashLooping", "yy?", "ReadEngineLogs", "segfault"},
+		"crash loop, told as one": {crashed(delivery.Crashed, delivery.CrashLooping), "started", evidence.Broken, "CrashLooping", "yy?", "ReadEngineLogs", "segfault"},
+		"foreign Deployment":      {onCluster(because(delivery.NotOwned, "Deployment md-x is controlled by chart y")), "children", evidence.Broken, "OwnershipConflict", "y??", "RemoveForeignObject", "chart y"},
+		"Pods refused":            {onCluster(because(delivery.ReplicaFailure, "exceeded quota: small")), "children", evidence.Broken, "ReplicaFailure", "y??", "AllowThePods", "exceeded quota: small"},
+		"Deployment not there":    {onCluster(func(f *evidence.Facts) { f.Inspection.Children = nil }), "children", evidence.Pending, "NotYet", "y??", "Wait", ""},
+		"cannot be declared": {onCluster(because(delivery.ModelLoadFailed, "needs an image"), func(f *evidence.Facts) { f.Inspection.Children = nil }),
+			"children", evidence.Broken, "ModelLoadFailed", "y??", "ReadEngineLogs", "needs an image"},
+		"children unreadable":  {onCluster(func(f *evidence.Facts) { f.Inspection, f.InspectErr = nil, errors.New("list refused") }), "children", evidence.Unknown, "Unreadable", "y??", "Wait", "list refused"},
+		"no node for a while":  {onCluster(nowhere(80)), "placed", evidence.Pending, "WaitingForNode", "y??", "FreeOrAddANode", ""},
+		"no node":              {onCluster(nowhere(60)), "placed", evidence.Broken, "WaitingForNode", "y??", "FreeOrAddANode", "0/1 nodes are available"},
+		"no image":             {onCluster(because(delivery.ImagePullFailed, "image a/b: not found")), "started", evidence.Broken, "ImagePullFailed", "y??", "CheckTheImage", "image a/b: not found"},
+		"too slow":             {onCluster(because(delivery.ProgressDeadlineExceeded, "no progress in 20 min")), "started", evidence.Broken, "ProgressDeadlineExceeded", "y??", "ReadEngineLogs", "20 min"},
+		"fell silent":          {onCluster(was(delivery.PhaseLoading)), "routable", evidence.Broken, "NotReady", "yy?", "ReadEngineLogs", "1 do not answer"},
+		"all are ending":       {onCluster(was(delivery.PhaseTerminating)), "routable", evidence.Broken, "Terminating", "yy?", "Wait", "1 are ending"},
+		"restarts after crash": {onCluster(was(delivery.PhaseBackoff)), "started", evidence.Pending, "Loading", "yy?", "Wait", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -274,6 +288,85 @@ func TestBuild(t *testing.T) {
 				t.Errorf("answers %s, want %s", got, c.answers)
 			}
 		})
+	}
+}
+
+// onCluster is a Pod that loads, without a card that anybody knows of.
+func onCluster(changes ...func(*evidence.Facts)) evidence.Facts {
+	f := loadingFacts()
+	f.Status.Replicas[0].Cards, f.Status.Replicas[0].Untracked, f.Status.Replicas[0].PID = nil, true, 0
+	f.Inspection = &delivery.Inspection{Children: []delivery.Child{
+		{Kind: "Deployment", Name: "md", UID: "d1", OwnerUID: "u1", Revision: "2", Seen: true, Wanted: 1, There: 1},
+		{Kind: "ReplicaSet", Name: "md-1", UID: "rs1", OwnerUID: "d1", Revision: "1", Seen: true},
+		{Kind: "ReplicaSet", Name: "md-2", UID: "rs2", OwnerUID: "d1", Revision: "2", Seen: true, Wanted: 1, There: 1},
+	}}
+	for _, change := range changes {
+		change(&f)
+	}
+	return f
+}
+
+func because(why delivery.Reason, message string) func(*evidence.Facts) {
+	return func(f *evidence.Facts) { f.Status.Reason, f.Status.Message = why, message }
+}
+
+func nowhere(since int) func(*evidence.Facts) {
+	return func(f *evidence.Facts) {
+		f.Status.Replicas = []delivery.Replica{{Name: "p", UID: "p1", Untracked: true, CreatedAt: at(since), Phase: delivery.PhasePending, Reason: delivery.WaitingForNode, Message: "0/1 nodes are available"}}
+	}
+}
+
+// was is a model that was ready and whose only replica is in another phase now.
+func was(phase delivery.Phase) func(*evidence.Facts) {
+	return func(f *evidence.Facts) {
+		f.Binding.EverReady, f.Binding.FirstReadyAt = true, at(6)
+		f.Status.Replicas[0].Phase, f.Status.Replicas[0].EverReady = phase, true
+	}
+}
+
+// A replica that came later does not take the place of the one that proves the
+// start, whatever its name.
+func TestTheLongestReadyReplicaProvesTheStart(t *testing.T) {
+	t.Parallel()
+	f := servedFacts()
+	younger := f.Status.Replicas[0]
+	younger.Name, younger.UID, younger.ReadyAt = "a-before-r", "p2", at(60)
+	f.Status.Replicas = []delivery.Replica{younger, f.Status.Replicas[0]}
+	if s := find(t, evidence.Build(f), "started"); s.Facts["replicaUid"] != "p1" || !s.At.Equal(at(6)) {
+		t.Errorf("started: %+v", s)
+	}
+}
+
+// Where nobody tracks cards, that is a fact, and nothing is pending for it.
+func TestUntrackedCardsAreAFact(t *testing.T) {
+	t.Parallel()
+	f := servedFacts()
+	f.Inspection = onCluster().Inspection
+	f.Inspection.Engines = map[string]string{"p1": "demo (owned by vllm)"}
+	r := &f.Status.Replicas[0]
+	r.Cards, r.Untracked, r.PID, r.Engine = nil, true, 0, ""
+	for name, facts := range map[string]evidence.Facts{"live": f, "released": func() evidence.Facts { g := released(f); g.Last = f.Status.Replicas; return g }()} {
+		doc := evidence.Build(facts)
+		checkConclusion(t, doc, "", evidence.OK)
+		if s := find(t, doc, "placed"); s.Facts["cards"] != "untracked" || s.Facts["node"] != "n1" || s.Facts["card"] != nil || !s.At.Equal(at(3)) {
+			t.Errorf("%s: placed: %+v", name, s)
+		}
+		if s := find(t, doc, "device"); s.Facts["cards"] != "untracked" || s.Facts["card"] != nil {
+			t.Errorf("%s: device: %+v", name, s)
+		}
+	}
+	doc := evidence.Build(f)
+	if s := find(t, doc, "children"); s.Facts["deploymentUid"] != "d1" || s.Facts["replicaSetUid"] != "rs2" || s.Facts["ownerUid"] != "u1" {
+		t.Errorf("children: %+v", s)
+	}
+	s := find(t, doc, "started")
+	if _, process := s.Facts["pid"]; process || s.Facts["engineReports"] != "demo (owned by vllm)" {
+		t.Errorf("started: %+v", s)
+	}
+	// A card that is asked for and not there yet is no fact.
+	f.Status.Replicas[0].Untracked = false
+	if s := find(t, evidence.Build(f), "placed"); s.Status != evidence.Pending {
+		t.Errorf("a Pod that waits for its card: %+v", s)
 	}
 }
 

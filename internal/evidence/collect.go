@@ -97,8 +97,15 @@ func (c Collector) readTarget(ctx context.Context, ref budget.Ref, f *Facts) {
 			f.LastFailure = st.LastFailure
 		}
 	}
-	if st.Exists {
-		f.Status = &st
+	if !st.Exists {
+		return
+	}
+	f.Status = &st
+	if target, more := c.Target.(delivery.Inspecting); more {
+		var found delivery.Inspection
+		if found, f.InspectErr = target.Inspect(ctx, st); f.InspectErr == nil {
+			f.Inspection = &found
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"fmt"
 	"time"
 
 	"modeldock.io/internal/budget"
@@ -89,28 +88,6 @@ func (f Facts) world(name, source string) (*delivery.Status, Step) {
 	return f.Status, s
 }
 
-func (f Facts) children() Step {
-	st, s := f.world(StepChildren, "target:object")
-	if st == nil {
-		if f.remembered() {
-			s.Status, s.Reason, s.At = OK, "", f.Last[0].PlacedAt
-			s.Facts = map[string]any{"replicas": len(f.Last)}
-		}
-		return s
-	}
-	s.At = st.CreatedAt
-	s.Facts = map[string]any{"wanted": st.Wanted, "replicas": len(st.Replicas), "generation": st.Generation}
-	if st.Object.UID != f.Binding.UID {
-		s.Status, s.Reason = Broken, string(delivery.NotOwned)
-		s.Expected, s.Found = "uid "+f.Binding.UID, "uid "+st.Object.UID
-		return s
-	}
-	if len(st.Replicas) >= st.Wanted && st.Wanted > 0 {
-		s.Status, s.Reason = OK, ""
-	}
-	return s
-}
-
 // remembered reports whether the reservation ended and the target still knows
 // what it ran for it.
 func (f Facts) remembered() bool { return f.ended() && f.Binding != nil && len(f.Last) > 0 }
@@ -118,11 +95,11 @@ func (f Facts) remembered() bool { return f.ended() && f.Binding != nil && len(f
 // witness is a replica as it is now, or, where it has no process now, as it
 // was when it last had one: a crash does not undo what happened before it.
 func (f Facts) witness(r delivery.Replica) delivery.Replica {
-	if len(r.Cards) > 0 && !r.StartedAt.IsZero() {
+	if r.Placed() && !r.StartedAt.IsZero() {
 		return r
 	}
 	for _, last := range f.Last {
-		if last.Name == r.Name && len(last.Cards) > 0 {
+		if last.Name == r.Name && last.Placed() {
 			return last
 		}
 	}
@@ -141,50 +118,6 @@ func (f Facts) proven(st *delivery.Status) []delivery.Replica {
 	return st.Replicas
 }
 
-func (f Facts) placed() Step {
-	st, s := f.world(StepPlaced, "target:replicas")
-	replicas := f.proven(st)
-	if len(replicas) == 0 {
-		return s
-	}
-	var last time.Time
-	for i, r := range replicas {
-		if len(r.Cards) == 0 && r.Reason == delivery.NoFragmentFits {
-			s.Status, s.Reason, s.Found = Broken, string(r.Reason), fmt.Sprintf("replica %d of %d: %s", i+1, len(replicas), r.Message)
-			s.Expected = fmt.Sprintf("%d card(s) with %d MiB free each", f.Reservation.Model.GPUs, f.Reservation.Model.GPUMemory)
-			return s
-		}
-		if r = f.witness(r); len(r.Cards) == 0 {
-			return s
-		}
-		last = later(last, r.PlacedAt)
-	}
-	r := f.witness(replicas[0])
-	s.Status, s.Reason, s.At = OK, "", last
-	s.Facts = map[string]any{"node": r.Node, "replicaUid": r.UID, "card": r.Cards[0].UUID, "mib": r.Cards[0].MiB, "freeMiBAtDecision": r.Cards[0].FreeMiB}
-	return s
-}
-
-func (f Facts) device() Step {
-	st, s := f.world(StepDevice, "target:process")
-	replicas := f.proven(st)
-	if len(replicas) == 0 {
-		return s
-	}
-	var last time.Time
-	var seen map[string]any
-	for _, r := range replicas {
-		r = f.witness(r)
-		if len(r.Cards) == 0 || r.StartedAt.IsZero() {
-			return s
-		}
-		last = later(last, r.StartedAt)
-		seen = map[string]any{"card": r.Cards[0].UUID, "cardModel": r.Cards[0].Model, "simulated": r.Cards[0].Simulated, "isolation": "none"}
-	}
-	s.Status, s.Reason, s.At, s.Facts = OK, "", last, seen
-	return s
-}
-
 func (f Facts) started() Step {
 	st, s := f.world(StepStarted, "engine:health,identity")
 	if st == nil {
@@ -195,23 +128,47 @@ func (f Facts) started() Step {
 			}
 		}
 		if s.Status == OK && f.remembered() {
-			s.Facts = identity(f.Last[0])
+			s.Facts = f.identity(f.Last[0])
 		}
 		return s
 	}
-	for _, r := range st.Replicas {
-		if r.Phase == delivery.PhaseReady {
-			s.Status, s.Reason, s.At = OK, "", r.ReadyAt
-			s.Facts = identity(r)
-			s.Facts["ready"], s.Facts["wanted"] = st.Ready, st.Wanted
-			return s
-		}
-	}
-	if fail := st.LastFailure; fail != nil && fail.Reason != delivery.Crashed {
-		return f.failed(s, *fail)
+	if r := longestReady(st.Replicas); r != nil {
+		s.Status, s.Reason, s.At = OK, "", r.ReadyAt
+		s.Facts = f.identity(*r)
+		s.Facts["ready"], s.Facts["wanted"] = st.Ready, st.Wanted
+		return s
 	}
 	s.Reason = string(st.Reason)
+	switch st.Reason {
+	case delivery.ImagePullFailed, delivery.ProgressDeadlineExceeded:
+		s.Status, s.Expected, s.Found = Broken, "the engine answers its health check", st.Message
+		return s
+	}
+	// The last end may have been told as a first crash, before it was known that
+	// there are more.
+	if fail := st.LastFailure; fail != nil && (fail.Reason != delivery.Crashed || st.Reason == delivery.CrashLooping) {
+		last := *fail
+		if last.Reason == delivery.Crashed {
+			last.Reason = delivery.CrashLooping
+		}
+		return f.failed(s, last)
+	}
+	if st.Reason == delivery.ModelLoadFailed { // it was never run at all
+		s.Status, s.Expected, s.Found = Broken, "the engine's container runs", st.Message
+	}
 	return s
+}
+
+// longestReady is the replica that proves the start: a younger one beside it
+// says nothing new, whatever its name.
+func longestReady(replicas []delivery.Replica) *delivery.Replica {
+	var first *delivery.Replica
+	for i := range replicas {
+		if r := &replicas[i]; r.Phase == delivery.PhaseReady && (first == nil || r.ReadyAt.Before(first.ReadyAt)) {
+			first = r
+		}
+	}
+	return first
 }
 
 // failed is the step of a model that did not start.
@@ -219,14 +176,26 @@ func (f Facts) failed(s Step, fail delivery.Failure) Step {
 	s.Status, s.Reason, s.At, s.Found = Broken, string(fail.Reason), fail.At, fail.Message
 	s.Expected = "the engine answers its health check"
 	s.Facts = map[string]any{"exitCode": fail.ExitCode, "replica": fail.Replica}
-	if r := f.witness(delivery.Replica{Name: fail.Replica}); r.PID != 0 {
-		s.Facts["replicaUid"], s.Facts["pid"] = r.UID, r.PID
+	if r := f.witness(delivery.Replica{Name: fail.Replica}); r.UID != "" {
+		s.Facts["replicaUid"] = r.UID
+		if r.PID != 0 {
+			s.Facts["pid"] = r.PID
+		}
 	}
 	return s
 }
 
-func identity(r delivery.Replica) map[string]any {
-	return map[string]any{"replica": r.Name, "replicaUid": r.UID, "pid": r.PID, "engineReports": r.Engine, "restarts": r.Restarts}
+// identity tells which process or container it is, and what its engine says.
+func (f Facts) identity(r delivery.Replica) map[string]any {
+	facts := map[string]any{"replica": r.Name, "replicaUid": r.UID, "engineReports": r.Engine, "restarts": r.Restarts}
+	if f.Inspection != nil && f.Inspection.Engines[r.UID] != "" {
+		facts["engineReports"] = f.Inspection.Engines[r.UID]
+	}
+	if r.PID != 0 {
+		facts["pid"] = r.PID
+	}
+	stamp(facts, "startedAt", r.StartedAt)
+	return facts
 }
 
 func later(a, b time.Time) time.Time {

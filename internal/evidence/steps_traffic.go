@@ -1,8 +1,10 @@
 package evidence
 
 import (
+	"fmt"
 	"time"
 
+	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/traffic"
 )
 
@@ -23,8 +25,37 @@ func (f Facts) routable() Step {
 		s.Facts = map[string]any{"endpoints": 0, "until": f.Reservation.ReleaseRequestedAt.UTC().Format(time.RFC3339Nano)}
 	case f.everReady():
 		s.Reason = ReasonNotRoutable
+		f.unroutable(&s)
 	}
 	return s
+}
+
+// unroutable names why a model that was ready is not served now, where its
+// replicas tell: all of them are ending, or do not answer their health check.
+func (f Facts) unroutable(s *Step) {
+	if f.Status == nil || f.Status.Ready > 0 || len(f.Status.Replicas) == 0 {
+		return
+	}
+	ending, silent := 0, 0
+	for _, r := range f.Status.Replicas {
+		switch {
+		case r.Phase == delivery.PhaseTerminating:
+			ending++
+		case r.Phase == delivery.PhaseLoading && r.EverReady:
+			silent++
+		}
+	}
+	s.Facts = map[string]any{"endpoints": 0, "terminating": ending, "notReady": silent}
+	switch {
+	case silent > 0:
+		s.Status, s.Reason = Broken, ReasonNotReady
+	case ending == len(f.Status.Replicas):
+		s.Status, s.Reason = Broken, ReasonTerminating
+	default:
+		return
+	}
+	s.Expected = "an endpoint that takes calls"
+	s.Found = fmt.Sprintf("none: of %d replicas, %d do not answer their health check any more and %d are ending", len(f.Status.Replicas), silent, ending)
 }
 
 func (f Facts) permitted() Step {

@@ -46,11 +46,17 @@ func nextAction(reason string) string {
 		return "RaisePoolCapOrLowerCost"
 	case ReasonExpired, string(budget.TTLElapsed), ReasonCancelled, ReasonReleasedBeforeReady, string(delivery.DeletedByHand):
 		return "SubmitAgainUnderNewID"
-	case string(delivery.NameTaken), string(delivery.NotOwned):
+	case string(delivery.NameTaken), string(delivery.NotOwned), ReasonOwnershipConflict:
 		return "RemoveForeignObject"
 	case string(delivery.NoFragmentFits):
 		return "FreeCardMemoryOrAskForLess"
-	case string(delivery.ModelLoadFailed), string(delivery.CrashLooping):
+	case string(delivery.WaitingForNode):
+		return "FreeOrAddANode"
+	case string(delivery.ReplicaFailure):
+		return "AllowThePods"
+	case string(delivery.ImagePullFailed):
+		return "CheckTheImage"
+	case string(delivery.ModelLoadFailed), string(delivery.CrashLooping), string(delivery.ProgressDeadlineExceeded), ReasonNotReady:
 		return "ReadEngineLogs"
 	case ReasonNotCalled, ReasonNoContent, string(traffic.ClientCancelled), string(traffic.ExpiredWaiting), string(traffic.RejectedFull), string(traffic.RejectedLimit):
 		return callTheModel

@@ -23,7 +23,7 @@ func TestRedisBehindOneMachine(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = s.Stop() })
 			h := onemachine.New(t, "--redis", s.Addr)
-			stories()[name](t, h)
+			scenario.Stories()[name](t, h)
 			s.Kill()
 			a, admin := scenario.As(t, h, "team-a"), scenario.As(t, h, "admin")
 			admin.Must(200, "PUT", "/tenants/team-a/limits", `{"concurrency":5,"tokensPerMinute":100000}`)

@@ -63,7 +63,7 @@ const everything = "api,admit,deliver"
 // going to another of two processes that run the whole control plane.
 func TestTwoManagementAPIs(t *testing.T) {
 	t.Parallel()
-	for name, story := range stories() {
+	for name, story := range scenario.Stories() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			story(t, onemachine.NewShared(t, server(t), nil, everything))

@@ -7,35 +7,9 @@ import (
 	"modeldock.io/test/scenario"
 )
 
-// stories run on every harness, each on a platform of its own.
-func stories() map[string]func(*testing.T, scenario.Harness) {
-	return map[string]func(*testing.T, scenario.Harness){
-		"SubmittedTwice":               scenario.SubmittedTwice,
-		"NamesStayApart":               scenario.NamesStayApart,
-		"BadInputChangesNothing":       scenario.BadInputChangesNothing,
-		"LaterWorkAnswers501":          scenario.LaterWorkAnswers501,
-		"CapHolds":                     scenario.CapHolds,
-		"FiftyAtOnce":                  scenario.FiftyAtOnce,
-		"ImpossibleHoldsNobody":        scenario.ImpossibleHoldsNobody,
-		"WakesForEveryReason":          scenario.WakesForEveryReason,
-		"StreamedOwnedCancelled":       scenario.StreamedOwnedCancelled,
-		"FirstCallWaits":               scenario.FirstCallWaits,
-		"NoCardFits":                   scenario.NoCardFits,
-		"ReleasedOnce":                 scenario.ReleasedOnce,
-		"CreditWaitsForTheLastProcess": scenario.CreditWaitsForTheLastProcess,
-		"WholeStory":                   scenario.WholeStory,
-		"GrowsAndShrinks":              scenario.GrowsAndShrinks,
-		"ShrinkSurvivesACrash":         scenario.ShrinkSurvivesACrash,
-		"LimitsHold":                   scenario.LimitsHold,
-		"AnswersAreCached":             scenario.AnswersAreCached,
-		"ManyWaitForAColdModel":        scenario.ManyWaitForAColdModel,
-		"EngineDiesUnderLoad":          scenario.EngineDiesUnderLoad,
-	}
-}
-
 func TestOneMachine(t *testing.T) {
 	t.Parallel()
-	for name, story := range stories() {
+	for name, story := range scenario.Stories() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			story(t, onemachine.New(t))
@@ -50,7 +24,7 @@ func TestOneMachineWithJSONLedger(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := t.TempDir() + "/ledger.json"
-			stories()[name](t, onemachine.New(t, "--store", "json:"+file))
+			scenario.Stories()[name](t, onemachine.New(t, "--store", "json:"+file))
 		})
 	}
 }

@@ -69,11 +69,22 @@ func callerLeaves(t *testing.T, h Harness) {
 	}, func() any { return string(a.Do("GET", "/traces/"+id, nil).Body) })
 }
 
-// Endpoint returns the address of a model's first replica.
+// Endpoint returns the address of a model's first replica, once a gateway knows
+// one: that a replica is ready, and that it is routable, are two observations.
 func (c Caller) Endpoint(model string) string {
 	c.t.Helper()
-	m := c.Must(http.StatusOK, "GET", "/models/"+c.who+"/"+model, nil).JSON(c.t)
-	versions, _ := m["versions"].([]any)
+	var address string
+	var m map[string]any
+	Eventually(c.t, "an endpoint of "+c.who+"/"+model, func() bool {
+		m = c.Must(http.StatusOK, "GET", "/models/"+c.who+"/"+model, nil).JSON(c.t)
+		address = firstAddress(m)
+		return address != ""
+	}, func() any { return m })
+	return address
+}
+
+func firstAddress(model map[string]any) string {
+	versions, _ := model["versions"].([]any)
 	for _, v := range versions {
 		version, _ := v.(map[string]any)
 		endpoints, _ := version["endpoints"].([]any)
@@ -84,7 +95,6 @@ func (c Caller) Endpoint(model string) string {
 			}
 		}
 	}
-	c.t.Fatalf("model %s has no endpoint: %v", model, m)
 	return ""
 }
 

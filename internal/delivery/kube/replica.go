@@ -18,7 +18,7 @@ import (
 func replica(pod *corev1.Pod, ms *v1alpha1.ModelService) delivery.Replica {
 	r := delivery.Replica{
 		Name: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName, Cards: cards(pod, ms),
-		Address: address(pod), Upstream: upstream(pod),
+		Address: address(pod), Upstream: upstream(pod), Untracked: asksForNoCard(pod), CreatedAt: pod.CreationTimestamp.Time,
 		PlacedAt: since(pod, corev1.PodScheduled), ReadyAt: since(pod, corev1.PodReady),
 	}
 	main := engineStatus(pod)
@@ -29,8 +29,10 @@ func replica(pod *corev1.Pod, ms *v1alpha1.ModelService) delivery.Replica {
 		}
 	}
 	r.Phase, r.Reason, r.Message = phase(pod, main)
+	r.EverReady = r.Phase == delivery.PhaseReady
 	if said := said(pod, ms); said != nil {
 		r.Engine = said.Engine
+		r.EverReady = r.EverReady || said.EverReady
 		if said.Reason != "" && r.Phase != delivery.PhaseReady && r.Phase != delivery.PhaseTerminating {
 			r.Reason, r.Message = delivery.Reason(said.Reason), said.Message
 		}
@@ -123,6 +125,12 @@ func cards(pod *corev1.Pod, ms *v1alpha1.ModelService) []delivery.Card {
 		out = append(out, c)
 	}
 	return out
+}
+
+// asksForNoCard reports whether a Pod has no card and waits for none: nothing
+// on the cluster then tells which one it uses.
+func asksForNoCard(pod *corev1.Pod) bool {
+	return pod.Annotations[v1alpha1.AnnotationCard] == "" && pod.Annotations[v1alpha1.AnnotationGPUMemory] == ""
 }
 
 func address(pod *corev1.Pod) string {

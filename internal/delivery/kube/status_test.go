@@ -83,7 +83,7 @@ func TestReplicaIsWhatThePodShows(t *testing.T) {
 	want := delivery.Replica{
 		Name: "p", UID: "uid-p", Phase: delivery.PhaseReady, Reason: delivery.Available, Node: "node-1",
 		Cards:   []delivery.Card{{UUID: "GPU-1", Index: 3, MiB: 4096}, {UUID: "GPU-2", Index: -1, MiB: 4096}},
-		Address: "[fd00::7]:8000", Upstream: "demo", Engine: "demo (owned by vllm)", Restarts: 2,
+		Address: "[fd00::7]:8000", Upstream: "demo", Engine: "demo (owned by vllm)", Restarts: 2, EverReady: true,
 		PlacedAt: now.Add(-3 * time.Minute), StartedAt: now.Add(-2 * time.Minute), ReadyAt: now.Add(-time.Minute),
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -33,6 +33,9 @@ func differs(want, have any, at string) string {
 	switch want := want.(type) {
 	case map[string]any:
 		have, _ := have.(map[string]any)
+		if whole(at) && len(have) > len(want) {
+			return at
+		}
 		for _, key := range sortedKeys(want) {
 			if found := differs(want[key], have[key], at+"."+key); found != "" {
 				return found
@@ -47,6 +50,11 @@ func differs(want, have any, at string) string {
 	}
 	return at
 }
+
+// whole reports whether a map means something else with anything added to it,
+// and is replaced as a whole by an apply: one more label in a Service's selector
+// leaves it without endpoints.
+func whole(at string) bool { return strings.HasSuffix(at, "spec.selector") }
 
 // listDiffers compares lists as server-side apply merges them: those with a
 // key entry by entry in any order, the others whole.

@@ -100,3 +100,17 @@ func TestLeftOutIsZero(t *testing.T) {
 		t.Errorf("the difference is %q, want x.d", at)
 	}
 }
+
+// A label more in a selector is no addition: nothing is selected any more.
+func TestSelectorsAreComparedWhole(t *testing.T) {
+	t.Parallel()
+	declare := declared(t, newService(), options()).Service
+	live := runtime.DeepCopyJSON(declare)
+	if at := differs(declare, live, ""); at != "" {
+		t.Errorf("%s counts as a difference", at)
+	}
+	live["spec"].(map[string]any)["selector"].(map[string]any)["theirs"] = "x"
+	if at := differs(declare, live, ""); at != ".spec.selector" {
+		t.Errorf("the difference is %q, want .spec.selector", at)
+	}
+}

@@ -14,10 +14,6 @@ import (
 	"modeldock.io/internal/delivery"
 )
 
-// ReplicaFailure says that the cluster refuses to make what was declared: a
-// quota, a policy, an admission webhook.
-const ReplicaFailure delivery.Reason = "ReplicaFailure"
-
 // NotTracked is why nothing is said of devices where Pods ask for none.
 const NotTracked delivery.Reason = "NotTracked"
 
@@ -175,7 +171,7 @@ func (v View) releaseVerdict(replicas []replica) cause {
 // unreadyVerdict looks along the chain: no Pod, no node, no image, no engine.
 func (v View) unreadyVerdict(replicas []replica, ready, running int32) cause {
 	if c := deploymentCondition(v.Deployment, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
-		return cause{ReplicaFailure, "the cluster refuses to make Pods: " + said(c.Reason, c.Message)}
+		return cause{delivery.ReplicaFailure, "the cluster refuses to make Pods: " + said(c.Reason, c.Message)}
 	}
 	for _, reason := range []delivery.Reason{
 		delivery.NoFragmentFits, delivery.WaitingForNode, delivery.ImagePullFailed, delivery.ModelLoadFailed, delivery.CrashLooping, delivery.Crashed,

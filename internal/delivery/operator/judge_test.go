@@ -74,14 +74,18 @@ func TestReasons(t *testing.T) {
 			o.Pods = nil
 			late(o)
 			o.Deployment.Status.Conditions = append(o.Deployment.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: "exceeded quota"})
-		}, ReplicaFailure, "exceeded quota"},
+		}, delivery.ReplicaFailure, "exceeded quota"},
 		"evicted, and a new one": {func(o *Observed) {
 			p := readyPod(o.Object, "z", "set-1")
 			o.Pods[0].Status.Phase = corev1.PodFailed
 			o.Pods = append(o.Pods, p)
 		}, delivery.Available, ""},
-		"Deployment not seen":        {func(o *Observed) { o.Deployment.Generation = 2 }, delivery.Loading, "0 of 1"},
+		"Deployment not seen": {func(o *Observed) {
+			o.Deployment.Generation = 2
+			o.ReplicaSets[0].Annotations[annotationDeclared] = "of before"
+		}, delivery.Loading, "0 of 1"},
 		"earlier generation serves":  {func(o *Observed) { o.Deployment.Annotations[revisionAnnotation] = "2" }, delivery.Loading, "1 of an earlier one"},
+		"annotated a moment ago":     {func(o *Observed) { o.Deployment.Generation++ }, delivery.Available, "1 of 1"},
 		"children not there":         {func(o *Observed) { o.Deployment = nil }, delivery.Loading, ""},
 		"child edited":               {func(o *Observed) { o.Deployment.Labels = nil }, delivery.Loading, ""},
 		"child going":                {func(o *Observed) { now := metav1.NewTime(start()); o.Service.DeletionTimestamp = &now }, delivery.Loading, "going away"},

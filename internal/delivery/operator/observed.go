@@ -65,18 +65,22 @@ func describeOwner(child metav1.Object, owner *metav1.OwnerReference) string {
 }
 
 // currentReplicaSet is the UID of the ReplicaSet whose Pods run what the
-// Deployment declares now; empty until the Deployment's controller has seen it.
+// Deployment declares now; empty until the Deployment's controller has seen it,
+// unless all that it has not seen is beside what we declare: an annotation that
+// somebody adds is a new generation, too.
 func (o Observed) currentReplicaSet() string {
 	d := o.Deployment
-	if d == nil || d.Status.ObservedGeneration < d.Generation {
+	if d == nil {
 		return ""
 	}
+	seen := d.Status.ObservedGeneration >= d.Generation
 	for i := range o.ReplicaSets {
 		rs := &o.ReplicaSets[i]
 		if owner := metav1.GetControllerOf(rs); owner == nil || owner.UID != d.UID {
 			continue
 		}
-		if rs.Annotations[revisionAnnotation] == d.Annotations[revisionAnnotation] {
+		same := d.Annotations[annotationDeclared] != "" && rs.Annotations[annotationDeclared] == d.Annotations[annotationDeclared]
+		if rs.Annotations[revisionAnnotation] == d.Annotations[revisionAnnotation] && (seen || same) {
 			return string(rs.UID)
 		}
 	}

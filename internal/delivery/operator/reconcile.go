@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"modeldock.io/api/v1alpha1"
+	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
 )
 
@@ -47,6 +48,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if o.Object == nil || (terminating(o.Object) && !controllerutil.ContainsFinalizer(o.Object, v1alpha1.FinalizerLedger)) {
 		return reconcile.Result{}, nil
 	}
+	if r.opts.LedgerLetsGo && !accounted(o.Object) && !terminating(o.Object) {
+		return reconcile.Result{}, nil // nobody pays for it
+	}
 	// 2. Decide.
 	view, err := r.decide(o)
 	if err != nil {
@@ -65,6 +69,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.next(view, failed)
 }
 
+// accounted reports whether an object claims a reservation of some ledger in the
+// way that delivery writes it. Where ledgers let objects go, none would let go
+// of another one, and none has slots for what it would run: it is left as it is.
+func accounted(m *v1alpha1.ModelService) bool {
+	ref := budget.Ref{Tenant: m.Annotations[v1alpha1.AnnotationTenant], ID: m.Annotations[v1alpha1.AnnotationID]}
+	return m.Annotations[v1alpha1.AnnotationLedger] != "" && m.Name == delivery.ObjectName(ref) && m.Spec.Tenant == ref.Tenant && m.Spec.RequestID == ref.ID
+}
+
 // decide makes the plan. An object that asks for what no cluster of this
 // operator can run is stalled until it is changed; it can still be released.
 func (r *reconciler) decide(o Observed) (View, error) {
@@ -80,7 +92,7 @@ func (r *reconciler) decide(o Observed) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	if r.opts.LedgerLetsGo && last(steps.Actions) == RemoveFinalizer {
+	if r.opts.LedgerLetsGo && accounted(o.Object) && last(steps.Actions) == RemoveFinalizer {
 		steps = Steps{Waiting: "nothing that carried its UID is left; the ledger lets it go"}
 	}
 	view.Steps = steps
@@ -94,9 +106,9 @@ func troubleOf(failed error, known *Trouble) *Trouble {
 	case failed == nil:
 		return known
 	case apierrors.IsInvalid(failed), apierrors.IsBadRequest(failed):
-		return &Trouble{Reason: ReplicaFailure, Message: "the API server refuses the children: " + failed.Error(), Stalled: true}
+		return &Trouble{Reason: delivery.ReplicaFailure, Message: "the API server refuses the children: " + failed.Error(), Stalled: true}
 	case apierrors.IsForbidden(failed), apierrors.IsRequestEntityTooLargeError(failed):
-		return &Trouble{Reason: ReplicaFailure, Message: "the cluster refuses the children: " + failed.Error()}
+		return &Trouble{Reason: delivery.ReplicaFailure, Message: "the cluster refuses the children: " + failed.Error()}
 	}
 	return known
 }

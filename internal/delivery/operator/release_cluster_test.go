@@ -121,3 +121,36 @@ func TestReleaseEndsOrphans(t *testing.T) {
 		return fmt.Sprintf("%d Pods are left", len(w.pods("demo")))
 	})
 }
+
+// Where ledgers let objects go, an object that claims no reservation is nobody's:
+// nothing is written to it, nothing runs for it, and its maker can delete it.
+func TestUnaccountedObjectIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(o *operator.Options) { o.LedgerLetsGo = true })
+	w.created("demo")
+	looked := func(more int64) {
+		t.Helper()
+		w.eventually("a look at it", func() string {
+			if n := w.rounds.Load(); n < more {
+				return fmt.Sprintf("%d looks", n)
+			}
+			return ""
+		})
+	}
+	looked(1)
+	before, rounds := w.object("demo").ResourceVersion, w.rounds.Load()
+	touched := w.object("demo")
+	touched.Labels = map[string]string{"touched": "yes"}
+	w.must(w.Update(w.ctx, touched))
+	looked(rounds + 1)
+	if now := w.object("demo"); now.ResourceVersion == before || len(now.Finalizers) > 0 || len(now.Status.Conditions) > 0 {
+		t.Errorf("the object is %+v", now)
+	}
+	if list := w.written(); len(list) > 0 {
+		t.Errorf("it was written to: %v", list)
+	}
+	w.must(w.Delete(w.ctx, w.object("demo")))
+	if !w.gone(&v1alpha1.ModelService{}, "demo") {
+		t.Error("its maker cannot delete it")
+	}
+}

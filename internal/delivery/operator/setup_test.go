@@ -65,7 +65,7 @@ func settled(t tester, m *v1alpha1.ModelService, o Options) Observed {
 	world.Deployment.Generation, world.Deployment.Status.ObservedGeneration = 1, 1
 	world.Deployment.Annotations[revisionAnnotation] = "1"
 	world.ReplicaSets = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{
-		Namespace: m.Namespace, Name: m.Name + "-1", UID: "set-1", Annotations: map[string]string{revisionAnnotation: "1"},
+		Namespace: m.Namespace, Name: m.Name + "-1", UID: "set-1", Annotations: map[string]string{revisionAnnotation: "1", annotationDeclared: world.Deployment.Annotations[annotationDeclared]},
 		OwnerReferences: controlledBy(kindDeployment, world.Deployment.UID),
 	}}}
 	for i := range Running(m) {

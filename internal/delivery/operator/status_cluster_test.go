@@ -12,7 +12,6 @@ import (
 
 	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/delivery"
-	"modeldock.io/internal/delivery/operator"
 )
 
 // The reason is the first true cause, from what scheduler and kubelet say, and
@@ -83,7 +82,7 @@ func TestRefusedPodsAreReported(t *testing.T) {
 		}}},
 	}))
 	w.created("demo")
-	c := w.waitCondition("demo", v1alpha1.ConditionReady, metav1.ConditionFalse, operator.ReplicaFailure)
+	c := w.waitCondition("demo", v1alpha1.ConditionReady, metav1.ConditionFalse, delivery.ReplicaFailure)
 	if !strings.Contains(c.Message, "64Gi") {
 		t.Errorf("message %q does not say what is refused", c.Message)
 	}

@@ -41,6 +41,28 @@ type Options struct {
 	PoolCap     int64    // default 8
 	TenantCap   int64    // of team-a and team-b; default 2
 	Flags       []string // of every controller, beside the usual ones
+	// Name tells several of them on one cluster apart: it is part of their
+	// namespaces. Empty: the usual names.
+	Name     string
+	Database *mariadb.Server // nil: one of its own
+	// HasImage says that LoadImage was called for this cluster.
+	HasImage bool
+}
+
+// LoadImage brings the program to the nodes, as the simulated engine's image.
+func LoadImage(ctx context.Context, c *cluster.Cluster, binary string) error {
+	return c.LoadImage(ctx, cluster.Image{Name: Image, Files: map[string]string{"/modeldock": binary}, Entrypoint: []string{"/modeldock"}, User: engineUser})
+}
+
+func (o Options) namespace() string { return suffixed(Namespace, o.Name) }
+
+func (o Options) system() string { return suffixed(System, o.Name) }
+
+func suffixed(name, with string) string {
+	if with == "" {
+		return name
+	}
+	return name + "-" + with
 }
 
 // Dock is ModelDock on a cluster.
@@ -100,7 +122,7 @@ func (d *Dock) start(ctx context.Context) error {
 // the image of the simulated engine.
 func (d *Dock) prepareCluster(ctx context.Context) error {
 	c := d.options.Cluster
-	if err := c.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+Namespace+"}\n"); err != nil {
+	if err := c.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+d.Namespace()+"}\n"); err != nil {
 		return err
 	}
 	for _, from := range []fs.FS{deploy.CRDs, deploy.Operator, deploy.Processes} {
@@ -112,19 +134,47 @@ func (d *Dock) prepareCluster(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return c.Apply(ctx, string(text))
+			return c.Apply(ctx, d.named(string(text)))
 		})
 		if err != nil {
 			return fmt.Errorf("apply ModelDock's manifests: %w", err)
 		}
 	}
-	return c.LoadImage(ctx, cluster.Image{Name: Image, Files: map[string]string{"/modeldock": d.options.Binary}, Entrypoint: []string{"/modeldock"}, User: engineUser})
+	if d.options.HasImage {
+		return nil
+	}
+	return LoadImage(ctx, c, d.options.Binary)
+}
+
+// Namespace is where its ModelServices are.
+func (d *Dock) Namespace() string { return d.options.namespace() }
+
+// Name is what tells it from others on the cluster.
+func (d *Dock) Name() string { return d.options.Name }
+
+// named gives a manifest the names of this installation. What it grants on the
+// whole cluster is told apart by name, and the custom resource is everybody's.
+func (d *Dock) named(manifests string) string {
+	if d.options.Name == "" {
+		return manifests
+	}
+	documents := strings.Split(manifests, "\n---\n")
+	for i, text := range documents {
+		text = strings.ReplaceAll(text, System, d.options.system())
+		if strings.Contains(text, "kind: ClusterRoleBinding") {
+			text = strings.Replace(text, "metadata:\n  name: ", "metadata:\n  name: "+d.options.Name+"-", 1)
+		}
+		documents[i] = text
+	}
+	return strings.Join(documents, "\n---\n")
 }
 
 // prepareLedger starts a database and makes its first key.
 func (d *Dock) prepareLedger(ctx context.Context) (err error) {
-	if d.Database, err = mariadb.Start(ctx, ""); err != nil {
-		return err
+	if d.Database = d.options.Database; d.Database == nil {
+		if d.Database, err = mariadb.Start(ctx, ""); err != nil {
+			return err
+		}
 	}
 	name, _, err := d.Database.Create(ctx)
 	if err != nil {
@@ -146,11 +196,11 @@ func (d *Dock) prepareLedger(ctx context.Context) (err error) {
 
 // prepareProcesses gives every process its address, its rights and its flags.
 func (d *Dock) prepareProcesses(context.Context) error {
-	controller, err := d.options.Cluster.AddUser("system:serviceaccount:"+System+":modeldock-controller", "system:serviceaccounts", "system:authenticated")
+	controller, err := d.options.Cluster.AddUser("system:serviceaccount:"+d.options.system()+":modeldock-controller", "system:serviceaccounts", "system:authenticated")
 	if err != nil {
 		return err
 	}
-	gateway, err := d.options.Cluster.AddUser("system:serviceaccount:"+System+":modeldock-gateway", "system:serviceaccounts", "system:authenticated")
+	gateway, err := d.options.Cluster.AddUser("system:serviceaccount:"+d.options.system()+":modeldock-gateway", "system:serviceaccounts", "system:authenticated")
 	if err != nil {
 		return err
 	}
@@ -171,14 +221,14 @@ func (d *Dock) prepareProcesses(context.Context) error {
 		listen, link := take(), take()
 		control = append(control, "http://"+link)
 		args := append([]string{
-			d.options.Binary, "controller", "--kubernetes", "--kubeconfig", controller, "--namespace", Namespace, "--system-namespace", System, "--image", Image,
+			d.options.Binary, "controller", "--kubernetes", "--kubeconfig", controller, "--namespace", d.Namespace(), "--system-namespace", d.options.system(), "--image", Image,
 			"--listen", listen, "--gateway-listen", link, "--gateway", "http://" + gateways[0], "--gateway-ops", "http://" + strings.Join(ops, ",http://"),
 		}, d.options.Flags...)
 		d.Controllers = append(d.Controllers, d.process(fmt.Sprint("controller-", i), listen, args))
 	}
 	for i, listen := range gateways {
 		d.Gateways = append(d.Gateways, d.process(fmt.Sprint("gateway-", i), listen, []string{
-			d.options.Binary, "gateway", "--kubernetes", "--kubeconfig", gateway, "--namespace", Namespace,
+			d.options.Binary, "gateway", "--kubernetes", "--kubeconfig", gateway, "--namespace", d.Namespace(),
 			"--listen", listen, "--ops-listen", ops[i], "--control", strings.Join(control, ","), "--state-dir", filepath.Join(d.options.Dir, fmt.Sprint("gateway-", i)),
 		}))
 	}
@@ -216,7 +266,7 @@ func (d *Dock) Stop() error {
 	for _, p := range append(append([]*Process{}, d.Gateways...), d.Controllers...) {
 		errs = append(errs, p.Stop())
 	}
-	if d.Database != nil {
+	if d.Database != nil && d.options.Database == nil {
 		errs = append(errs, d.Database.Stop())
 	}
 	return errors.Join(errs...)

@@ -129,6 +129,9 @@ func (p *Process) end(with syscall.Signal) error {
 	return fmt.Errorf("%s did not end within %s and was killed: %s", p.Name, stopWait, p.LogTail())
 }
 
+// LogFile is where all that it said is.
+func (p *Process) LogFile() string { return p.log }
+
 // LogTail is the end of what it said.
 func (p *Process) LogTail() string {
 	text, err := os.ReadFile(filepath.Clean(p.log))
