@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
@@ -45,7 +47,10 @@ type ControllerOptions struct {
 	Insecure  bool     // listen beyond loopback without TLS
 	HeadWait  time.Duration
 	StopGrace time.Duration
-	Gateways  GatewayLink
+	// ReconcileEvery is how often ledger and objects are compared, and on a
+	// cluster each object with its children.
+	ReconcileEvery time.Duration
+	Gateways       GatewayLink
 }
 
 // GatewayLink is how a controller and its gateways know each other.
@@ -73,7 +78,7 @@ func (l GatewayLink) validate(insecure bool) error {
 func DefaultControllerOptions() ControllerOptions {
 	return ControllerOptions{
 		Listen: "127.0.0.1:8081", Cluster: Cluster{Namespace: DefaultNamespace, System: DefaultSystemNamespace}, Parts: ControllerParts(),
-		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second,
+		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second, ReconcileEvery: time.Minute,
 	}
 }
 
@@ -96,6 +101,9 @@ func (o ControllerOptions) Validate() error {
 	}
 	if o.HeadWait < 0 || o.StopGrace < 0 {
 		errs = append(errs, errors.New("--head-wait and --stop-grace must not be negative"))
+	}
+	if o.ReconcileEvery < time.Second {
+		errs = append(errs, fmt.Errorf("--reconcile-every must be at least 1s; got %s", o.ReconcileEvery))
 	}
 	return errors.Join(errs...)
 }
@@ -150,7 +158,7 @@ func (c *controller) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.stamps = c.world.stamps()
+	c.stamps, c.reconcileEvery = c.world.stamps(), c.opts.ReconcileEvery
 	c.buildAccounts(c.world.target(), incarnation)
 	c.doubt.Halt("it is not known yet whether the ledger is older than what was delivered")
 	if link := c.opts.Gateways; link.Listen != "" {
@@ -187,7 +195,7 @@ func (c *controller) serve(ctx context.Context, listener, link net.Listener, out
 	watch(func() error { return c.world.follow(work, c.targetChanged) })
 	c.startAccounts(work, parts{admit: c.runs(partAdmit), deliver: c.runs(partDeliver)})
 	if c.opts.Cluster.Enabled && c.runs(partOperate) {
-		watch(func() error { return operate(work, c.opts.Cluster, c.opts.Image, c.log) })
+		watch(func() error { return operate(work, c.opts.Cluster, c.opts.Image, c.opts.ReconcileEvery, c.log) })
 	}
 	if c.directory != nil {
 		moved, seen := c.moved.listen(), c.observed.listen()
@@ -237,7 +245,9 @@ func (c *controller) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", c.healthz)
 	mux.HandleFunc("/readyz", c.readyz)
-	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{})))
+	// What the operator's library counts is in a registry of its own.
+	all := prometheus.Gatherers{c.registry, ctrlmetrics.Registry}
+	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(all, promhttp.HandlerOpts{})))
 	if !c.runs(partAPI) {
 		mux.HandleFunc("/", notHere("this controller runs "+strings.Join(c.opts.Parts, ", ")+" and no management API"))
 		return mux

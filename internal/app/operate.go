@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,7 +25,7 @@ const (
 
 // operate runs the operator while this process holds the Lease. One that
 // loses it ends the controller: what it was about to write is another's now.
-func operate(ctx context.Context, c Cluster, image string, log *slog.Logger) error {
+func operate(ctx context.Context, c Cluster, image string, resync time.Duration, log *slog.Logger) error {
 	cfg, err := c.rest()
 	if err != nil {
 		return err
@@ -40,7 +41,7 @@ func operate(ctx context.Context, c Cluster, image string, log *slog.Logger) err
 	if err != nil {
 		return fmt.Errorf("build the operator: %w", err)
 	}
-	o := operator.Options{LedgerLetsGo: true}
+	o := operator.Options{LedgerLetsGo: true, Resync: resync}
 	if image != "" {
 		o.Images = map[modelspec.Engine]operator.Image{modelspec.EngineSimulated: {Reference: image, Entrypoint: true}}
 	}
