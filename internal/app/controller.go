@@ -15,7 +15,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
@@ -195,7 +194,9 @@ func (c *controller) serve(ctx context.Context, listener, link net.Listener, out
 	watch(func() error { return c.world.follow(work, c.targetChanged) })
 	c.startAccounts(work, parts{admit: c.runs(partAdmit), deliver: c.runs(partDeliver)})
 	if c.opts.Cluster.Enabled && c.runs(partOperate) {
-		watch(func() error { return operate(work, c.opts.Cluster, c.opts.Image, c.opts.ReconcileEvery, c.log) })
+		watch(func() error {
+			return operate(work, c.opts.Cluster, listener.Addr(), c.opts.Image, c.opts.ReconcileEvery, c.log)
+		})
 	}
 	if c.directory != nil {
 		moved, seen := c.moved.listen(), c.observed.listen()
@@ -245,8 +246,7 @@ func (c *controller) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", c.healthz)
 	mux.HandleFunc("/readyz", c.readyz)
-	// What the operator's library counts is in a registry of its own.
-	all := prometheus.Gatherers{c.registry, ctrlmetrics.Registry}
+	all := prometheus.Gatherers{c.registry, prometheus.GathererFunc(operatorMetrics)}
 	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(all, promhttp.HandlerOpts{})))
 	if !c.runs(partAPI) {
 		mux.HandleFunc("/", notHere("this controller runs "+strings.Join(c.opts.Parts, ", ")+" and no management API"))

@@ -67,6 +67,21 @@ func submit(t *testing.T, l budget.Ledger, id string) {
 	}
 }
 
+// delivered binds what was reserved to objects, which the directory asks about.
+func delivered(t *testing.T, l budget.Ledger) {
+	t.Helper()
+	intents, err := l.Claim(t.Context(), "relay", 10, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range intents {
+		name := delivery.ObjectName(in.Ref)
+		if err := l.Delivered(t.Context(), in, budget.Object{Namespace: "models", Name: name, UID: "uid-" + in.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 	t.Parallel()
 	d, l := newTestDirectory(t)
@@ -76,6 +91,7 @@ func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 	if _, err := l.Admit(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
+	delivered(t, l)
 	_, live := budget.MintKey(budget.RoleTenant, "team-a", time.Now(), 0)
 	_, dead := budget.MintKey(budget.RoleTenant, "team-a", time.Now().Add(-time.Hour), time.Minute)
 	_, gone := budget.MintKey(budget.RoleAdmin, "", time.Now(), 0)
@@ -223,6 +239,7 @@ func TestOnlyLastingFailuresFailWaiters(t *testing.T) {
 	if _, err := l.Admit(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
+	delivered(t, l)
 	for _, c := range []struct {
 		now, last delivery.Reason
 		ready     int

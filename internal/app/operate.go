@@ -5,10 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	dto "github.com/prometheus/client_model/go"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"modeldock.io/internal/delivery/operator"
 	"modeldock.io/internal/modelspec"
@@ -25,7 +35,7 @@ const (
 
 // operate runs the operator while this process holds the Lease. One that
 // loses it ends the controller: what it was about to write is another's now.
-func operate(ctx context.Context, c Cluster, image string, resync time.Duration, log *slog.Logger) error {
+func operate(ctx context.Context, c Cluster, listen net.Addr, image string, resync time.Duration, log *slog.Logger) error {
 	cfg, err := c.rest()
 	if err != nil {
 		return err
@@ -34,8 +44,10 @@ func operate(ctx context.Context, c Cluster, image string, resync time.Duration,
 	if err != nil {
 		return err
 	}
-	opts.LeaderElection, opts.LeaderElectionID, opts.LeaderElectionNamespace = true, operatorLease, c.System
-	opts.LeaderElectionReleaseOnCancel = true
+	opts.LeaderElection, opts.LeaderElectionReleaseOnCancel = true, true
+	if opts.LeaderElectionResourceLockInterface, err = leaseFor(cfg, c.System, holder(listen)); err != nil {
+		return err
+	}
 	opts.Logger = logr.FromSlogHandler(log.Handler())
 	mgr, err := ctrl.NewManager(operator.RestConfig(cfg, operatorQPS, operatorBurst), opts)
 	if err != nil {
@@ -55,4 +67,42 @@ func operate(ctx context.Context, c Cluster, image string, resync time.Duration,
 		return errors.New("the operator ended by itself")
 	}
 	return nil
+}
+
+// leaseFor is the Lease under a name of this process. It makes no events: the
+// Lease itself tells who holds it.
+func leaseFor(cfg *rest.Config, namespace, identity string) (resourcelock.Interface, error) {
+	client, err := coordination.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make the client for the operator's Lease: %w", err)
+	}
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: operatorLease}, Client: client,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}, nil
+}
+
+// holder names this process in the Lease. Who starts again after a kill has
+// the same name and takes its own Lease up at once, instead of waiting until
+// it has run out; that the dead one is dead is proven by its address, which
+// this process listens on. The kernel's boot tells machines apart that are
+// called alike.
+func holder(listen net.Addr) string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		boot = fmt.Append(nil, os.Getpid()) // a name of its own: the Lease has to run out
+	}
+	return strings.Join([]string{hostname(), listen.String(), strings.TrimSpace(string(boot))}, "_")
+}
+
+// operatorMetrics are what the operator's library counts of rounds, queues and
+// calls. Its registry is one per process and has the process's own figures,
+// too, which this process shows already.
+func operatorMetrics() ([]*dto.MetricFamily, error) {
+	all, err := ctrlmetrics.Registry.Gather()
+	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
+		return !slices.ContainsFunc([]string{"controller_runtime_", "workqueue_", "rest_client_", "leader_election_"}, func(prefix string) bool {
+			return strings.HasPrefix(f.GetName(), prefix)
+		})
+	}), err
 }

@@ -47,7 +47,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	r := &reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder(controllerName),
-		opts: o,
+		opts: o, memory: newMemory(),
 	}
 	child := handler.EnqueueRequestsFromMapFunc(ownerOf)
 	err := ctrl.NewControllerManagedBy(mgr).

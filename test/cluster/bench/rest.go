@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -211,6 +210,9 @@ func scrape(ctx context.Context, url string) (map[string]float64, error) {
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it is only read
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("read metrics: %s answered %s", url, resp.Status)
+	}
 	var text bytes.Buffer
 	if _, err := text.ReadFrom(resp.Body); err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)

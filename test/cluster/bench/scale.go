@@ -48,22 +48,31 @@ func (s *stage) learnShape(ctx context.Context) error {
 // scale makes plain Deployments, as many ModelServices, and the Deployments
 // once more: what the machine had to do beside meets both sides.
 func (s *stage) scale(ctx context.Context) error {
-	before, err := s.plainRound(ctx, "before-")
-	if err != nil {
-		return err
+	var took [3]time.Duration
+	var cpu [3]float64
+	for i, side := range []struct {
+		round  func(context.Context, string) (time.Duration, error)
+		prefix string
+		clear  func(context.Context) error
+	}{{s.plainRound, "before-", s.removePlain}, {s.serviceRound, "model-", s.calm}, {s.plainRound, "after-", s.removePlain}} {
+		start := s.effort()
+		var err error
+		if took[i], err = side.round(ctx, side.prefix); err != nil {
+			return err
+		}
+		var parts string
+		parts, cpu[i] = s.effort().since(start)
+		fmt.Printf("  CPU seconds: %.1f: %s\n", cpu[i], parts)
+		if err := side.clear(ctx); err != nil {
+			return err
+		}
 	}
-	ours, err := s.serviceRound(ctx, "model-")
-	if err != nil {
-		return err
+	for name, v := range map[string][3]float64{"ready": {seconds(took[0]), seconds(took[1]), seconds(took[2])}, "ready_cpu": cpu} {
+		baseline := (v[0] + v[2]) / 2
+		s.results = append(s.results, result{
+			Name: fmt.Sprintf("%s_%d", name, s.plan.objects), Value: v[1], Unit: "s", Baseline: baseline, Ratio: v[1] / baseline, Target: 2, Better: "lower",
+		})
 	}
-	after, err := s.plainRound(ctx, "after-")
-	if err != nil {
-		return err
-	}
-	baseline := seconds(before+after) / 2
-	s.results = append(s.results, result{
-		Name: fmt.Sprintf("ready_%d", s.plan.objects), Value: seconds(ours), Unit: "s", Baseline: baseline, Ratio: seconds(ours) / baseline, Target: 2, Better: "lower",
-	})
 	return nil
 }
 
@@ -85,7 +94,7 @@ func (s *stage) plainRound(ctx context.Context, prefix string) (time.Duration, e
 	}
 	took := last.Sub(began)
 	fmt.Printf("%d plain Deployments: made after %s, all ready after %s\n", n, made.Round(time.Millisecond), took.Round(time.Millisecond))
-	return took, s.removePlain(ctx)
+	return took, nil
 }
 
 // plain is a Deployment like a ModelService's, of nobody.

@@ -129,6 +129,15 @@ func (p *Process) end(with syscall.Signal) error {
 	return fmt.Errorf("%s did not end within %s and was killed: %s", p.Name, stopWait, p.LogTail())
 }
 
+// Log is all that it said, of every start.
+func (p *Process) Log() (string, error) {
+	text, err := os.ReadFile(filepath.Clean(p.log))
+	if err != nil {
+		return "", fmt.Errorf("read the log of %s: %w", p.Name, err)
+	}
+	return string(text), nil
+}
+
 // LogTail is the end of what it said.
 func (p *Process) LogTail() string {
 	text, err := os.ReadFile(filepath.Clean(p.log))
