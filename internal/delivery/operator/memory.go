@@ -13,16 +13,22 @@ import (
 	"modeldock.io/internal/delivery"
 )
 
-// holdProgress is how long a status of mere progress waits for better news: a
-// model that starts soon is then told of once, when it is Ready, and a thousand
-// that start together do not take the API server's time from their own Pods.
-const holdProgress = 2 * time.Second
+// How long a status of mere progress waits for better news: two seconds, and
+// more with every object that is held. A model that starts soon is then told
+// of once, when it is Ready, and a thousand that start together do not take
+// the API server's time from their own Pods.
+const (
+	holdProgress = 2 * time.Second
+	holdEach     = 40 * time.Millisecond
+	holdLongest  = 30 * time.Second
+)
 
 // memory is what the operator remembers of objects that are on their way.
 // Nothing depends on it: without it there are a few more requests.
 type memory struct {
 	mu      sync.Mutex
 	objects map[types.NamespacedName]*remembered
+	held    int // of them
 }
 
 type remembered struct {
@@ -36,9 +42,11 @@ func newMemory() *memory { return &memory{objects: map[types.NamespacedName]*rem
 func (m *memory) meet(key types.NamespacedName, uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if o := m.objects[key]; o != nil && o.uid == uid {
+	o := m.objects[key]
+	if o != nil && o.uid == uid {
 		return false
 	}
+	m.tell(o)
 	m.objects[key] = &remembered{uid: uid}
 	return true
 }
@@ -46,7 +54,16 @@ func (m *memory) meet(key types.NamespacedName, uid types.UID) bool {
 func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.tell(m.objects[key])
 	delete(m.objects, key)
+}
+
+// tell ends the holding of an object, which may be nil. It needs the lock.
+func (m *memory) tell(o *remembered) {
+	if o != nil && !o.held.IsZero() {
+		o.held = time.Time{}
+		m.held--
+	}
 }
 
 // hold is how much longer a status may wait, 0 where it is to be told now.
@@ -58,15 +75,16 @@ func (m *memory) hold(key types.NamespacedName, progress bool, now time.Time) ti
 		return 0
 	}
 	if !progress {
-		o.held = time.Time{}
+		m.tell(o)
 		return 0
 	}
 	if o.held.IsZero() {
 		o.held = now
+		m.held++
 	}
-	wait := holdProgress - now.Sub(o.held)
+	wait := min(holdProgress+time.Duration(m.held-1)*holdEach, holdLongest) - now.Sub(o.held)
 	if wait <= 0 {
-		o.held = time.Time{}
+		m.tell(o)
 		return 0
 	}
 	return wait

@@ -37,9 +37,16 @@ func TestMemoryHoldsProgress(t *testing.T) {
 			t.Errorf("step %d: held for %s, want %s", i, got, step.want)
 		}
 	}
+	other := types.NamespacedName{Namespace: "n", Name: "other"}
+	m.meet(other, "u3")
+	if got := m.hold(other, true, start.Add(2300*time.Millisecond)); got != 2040*time.Millisecond {
+		t.Errorf("beside another one it is held for %s", got)
+	}
 	m.forget(key)
-	if len(m.objects) != 0 || !m.meet(key, "u2") {
-		t.Error("a forgotten object is remembered")
+	m.forget(key)
+	m.meet(other, "u4") // another one of its name
+	if len(m.objects) != 1 || m.held != 0 || !m.meet(key, "u2") {
+		t.Errorf("what is forgotten is remembered: %+v", m)
 	}
 }
 

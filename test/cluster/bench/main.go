@@ -28,7 +28,7 @@ type plan struct {
 }
 
 var (
-	full  = plan{objects: 1000, samples: 200, reconcile: 20 * time.Second}
+	full  = plan{objects: 1000, samples: 200, reconcile: 30 * time.Second}
 	quick = plan{objects: 100, samples: 20, reconcile: 3 * time.Second}
 )
 
