@@ -33,19 +33,45 @@ const (
 	operatorBurst = 1000
 )
 
-// operate runs the operator while this process holds the Lease. One that
-// loses it ends the controller: what it was about to write is another's now.
+// operatorPause is how long an operator that ended waits before it begins anew.
+const operatorPause = time.Second
+
+var errOperatorStuck = errors.New("the operator does not end although its Lease is lost")
+
+// operate runs the operator whenever this process holds the Lease, until ctx
+// ends. One that loses it, as happens when the API server is away, ends with
+// everything it was about to write and stands for the Lease again: ledger and
+// management API go on meanwhile. Only one that does not end takes the
+// controller along.
 func operate(ctx context.Context, c Cluster, listen net.Addr, image string, resync time.Duration, log *slog.Logger) error {
 	cfg, err := c.rest()
 	if err != nil {
 		return err
 	}
+	for ctx.Err() == nil {
+		err := operateOnce(ctx, c, cfg, holder(listen), image, resync, log)
+		if errors.Is(err, errOperatorStuck) {
+			return err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		log.Warn("the operator ended; it begins anew", "why", err, "in", operatorPause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(operatorPause):
+		}
+	}
+	return nil
+}
+
+func operateOnce(ctx context.Context, c Cluster, cfg *rest.Config, identity, image string, resync time.Duration, log *slog.Logger) error {
 	opts, err := operator.ManagerOptions(c.Namespace)
 	if err != nil {
 		return err
 	}
 	opts.LeaderElection, opts.LeaderElectionReleaseOnCancel = true, true
-	if opts.LeaderElectionResourceLockInterface, err = leaseFor(cfg, c.System, holder(listen)); err != nil {
+	if opts.LeaderElectionResourceLockInterface, err = leaseFor(cfg, c.System, identity); err != nil {
 		return err
 	}
 	opts.Logger = logr.FromSlogHandler(log.Handler())
@@ -60,13 +86,14 @@ func operate(ctx context.Context, c Cluster, listen net.Addr, image string, resy
 	if err := operator.Setup(ctx, mgr, o); err != nil {
 		return err
 	}
-	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
+	err = mgr.Start(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", errOperatorStuck, err)
+	}
+	if err != nil {
 		return fmt.Errorf("run the operator: %w", err)
 	}
-	if ctx.Err() == nil {
-		return errors.New("the operator ended by itself")
-	}
-	return nil
+	return errors.New("it ended by itself")
 }
 
 // leaseFor is the Lease under a name of this process. It makes no events: the
