@@ -20,7 +20,7 @@ import (
 const (
 	holdProgress = 2 * time.Second
 	holdEach     = 40 * time.Millisecond
-	holdLongest  = 30 * time.Second
+	holdLongest  = time.Minute
 )
 
 // memory is what the operator remembers of objects that are on their way.
