@@ -72,8 +72,9 @@ func TestConfigMapStampsTogether(t *testing.T) {
 func TestHolder(t *testing.T) {
 	t.Parallel()
 	at := func(port int) string { return holder(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}) }
-	if at(8081) != at(8081) || at(8081) == at(8082) || !strings.Contains(at(8081), "127.0.0.1:8081") {
-		t.Errorf("names: %s, %s, %s", at(8081), at(8081), at(8082))
+	before, after, other := at(8081), at(8081), at(8082)
+	if before != after || before == other || !strings.Contains(before, "127.0.0.1:8081") {
+		t.Errorf("names: %s, %s, %s", before, after, other)
 	}
 }
 

@@ -49,14 +49,13 @@ func operate(ctx context.Context, c Cluster, listen net.Addr, image string, resy
 		return err
 	}
 	for ctx.Err() == nil {
-		err := operateOnce(ctx, c, cfg, holder(listen), image, resync, log)
-		if errors.Is(err, errOperatorStuck) {
-			return err
+		why := operateOnce(ctx, c, cfg, holder(listen), image, resync, log)
+		if errors.Is(why, errOperatorStuck) {
+			return why
 		}
-		if ctx.Err() != nil {
-			break
+		if ctx.Err() == nil {
+			log.Warn("the operator ended; it begins anew", "why", why, "in", operatorPause)
 		}
-		log.Warn("the operator ended; it begins anew", "why", err, "in", operatorPause)
 		select {
 		case <-ctx.Done():
 		case <-time.After(operatorPause):

@@ -35,6 +35,7 @@ var (
 func main() {
 	short := flag.Bool("quick", false, "finish within two minutes")
 	objects := flag.Int("objects", 0, "how many ModelServices; 0: as many as the form has")
+	reconcile := flag.Duration("reconcile", 0, "time between rounds of reconciliation; 0: as the form has it")
 	dir := flag.String("dir", "", "folder of the cluster's logs; default a temporary one")
 	binary := flag.String("modeldock", os.Getenv("MODELDOCK_BIN"), "a static modeldock; default: it is built")
 	flag.Parse()
@@ -46,6 +47,9 @@ func main() {
 	}
 	if *objects > 0 {
 		chosen.objects = *objects
+	}
+	if *reconcile > 0 {
+		chosen.reconcile = *reconcile
 	}
 	if err := run(ctx, chosen, *dir, *binary); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
