@@ -44,6 +44,7 @@ bench:
 # The long real-time forms of what CI runs scaled down.
 soak:
 	MODELDOCK_SOAK_SECONDS=300 go test -count=1 -tags "soak mariadb" -timeout 60m -run KillAny -v ./test/scenario/...
+	cd test/cluster && MODELDOCK_FAULTS=long CGO_ENABLED=0 go test -count=1 -timeout 60m -v ./faults
 	MODELDOCK_SOAK_KILLS=50 go test -count=1 -tags soak -timeout 60m -run KillNine -v ./test/scenario/...
 
 fuzz:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -96,6 +97,7 @@ type clusterWorld struct {
 	cfg     *rest.Config
 	client  *kubernetes.Clientset
 	objects *deliverykube.Target
+	kept    *configMapStamps
 	changed func(budget.Ref)
 }
 
@@ -108,6 +110,7 @@ func newClusterWorld(c Cluster, ledger string, clock func() time.Time, log *slog
 	if w.client, err = kubernetes.NewForConfig(cfg); err != nil {
 		return nil, fmt.Errorf("make the client of the API server %s: %w", cfg.Host, err)
 	}
+	w.kept = &configMapStamps{client: w.client, namespace: c.System, kept: map[string]int64{}}
 	w.objects, err = deliverykube.New(deliverykube.Config{
 		REST: cfg, Ledger: ledger, Namespace: func(string) string { return c.Namespace }, Watched: c.Namespace,
 		Clock: clock, Logger: log, OnChange: func(ref budget.Ref) { w.changed(ref) },
@@ -116,7 +119,7 @@ func newClusterWorld(c Cluster, ledger string, clock func() time.Time, log *slog
 }
 
 func (w *clusterWorld) target() remote.Served { return w.objects }
-func (w *clusterWorld) stamps() stampKeeper   { return configMapStamps{w.client, w.cluster.System} }
+func (w *clusterWorld) stamps() stampKeeper   { return w.kept }
 func (w *clusterWorld) fleet() api.Fleet      { return clusterFleet{w.client} }
 func (w *clusterWorld) views() []viewSource   { return nil }
 func (w *clusterWorld) where() string {
@@ -138,9 +141,12 @@ const stampsName = "modeldock-ledger"
 type configMapStamps struct {
 	client    kubernetes.Interface
 	namespace string
+
+	mu   sync.Mutex       // one of this process writes; the others have it done for them
+	kept map[string]int64 // at least this is there, by incarnation
 }
 
-func (s configMapStamps) read(ctx context.Context, incarnation string) (int64, error) {
+func (s *configMapStamps) read(ctx context.Context, incarnation string) (int64, error) {
 	m, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(ctx, stampsName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return 0, nil
@@ -163,7 +169,12 @@ func stampIn(m *corev1.ConfigMap, incarnation string) (int64, error) {
 	return seq, nil
 }
 
-func (s configMapStamps) raise(ctx context.Context, incarnation string, seq int64) error {
+func (s *configMapStamps) raise(ctx context.Context, incarnation string, seq int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if have, known := s.kept[incarnation]; known && have >= seq {
+		return nil
+	}
 	maps := s.client.CoreV1().ConfigMaps(s.namespace)
 	err := retry.OnError(retry.DefaultBackoff, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }, func() error {
 		m, err := maps.Get(ctx, stampsName, metav1.GetOptions{})
@@ -189,6 +200,7 @@ func (s configMapStamps) raise(ctx context.Context, incarnation string, seq int6
 	if err != nil {
 		return fmt.Errorf("keep the ledger's journal number in ConfigMap %s/%s: %w", s.namespace, stampsName, err)
 	}
+	s.kept[incarnation] = seq
 	return nil
 }
 

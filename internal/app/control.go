@@ -49,11 +49,14 @@ type control struct {
 	relay     *delivery.Relay
 	settler   *delivery.Settler
 	reconcile *delivery.Reconciler
-	health    *health
-	crash     crashPoint
-	doubt     delivery.Doubt // many objects missing at once, or an older ledger: admission and release stand still
-	stamps    stampKeeper
-	age       age // whether the ledger is an older copy
+	// reconcileEvery is how often it compares; 0: its default.
+	reconcileEvery time.Duration
+	reconciled     prometheus.Counter // its rounds
+	health         *health
+	crash          crashPoint
+	doubt          delivery.Doubt // many objects missing at once, or an older ledger: admission and release stand still
+	stamps         stampKeeper
+	age            age // whether the ledger is an older copy
 	// atHome returns nil while this process may run the ledger's models; nil
 	// where nobody else could.
 	atHome func(context.Context) error
@@ -66,6 +69,9 @@ func newControl(out io.Writer) *control {
 	c := &control{
 		log: slog.New(slog.NewTextHandler(out, nil)), clock: time.Now,
 		registry: prometheus.NewRegistry(), hub: api.NewHub(),
+		reconciled: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "modeldock_delivery_reconciliations_total", Help: "Rounds in which all of ledger and target were compared.",
+		}),
 	}
 	c.started = c.clock()
 	c.health = newHealth(c.clock)
@@ -104,7 +110,7 @@ func (c *control) buildAccounts(target remote.Served, incarnation string, lease 
 		Random: rand.Float64, Lease: lease, Doubt: &c.doubt, Stamp: c.stampNow, Logger: c.log, Crash: c.crash.at,
 	})
 	c.settler = delivery.NewSettler(delivery.SettlerConfig{Ledger: c.ledger, Target: target, Instance: incarnation, Doubt: &c.doubt, Stamp: c.stampNow, Logger: c.log, Crash: c.crash.at})
-	c.reconcile = delivery.NewReconciler(delivery.ReconcilerConfig{Ledger: c.ledger, Target: target, Instance: incarnation, Doubt: &c.doubt, Stamp: c.stampNow, Logger: c.log})
+	c.reconcile = delivery.NewReconciler(delivery.ReconcilerConfig{Ledger: c.ledger, Target: target, Instance: incarnation, Doubt: &c.doubt, Stamp: c.stampNow, Logger: c.log, Every: c.reconcileEvery, Compared: c.reconciled.Inc})
 }
 
 // apiConfig is the management API's, without what only its process knows.

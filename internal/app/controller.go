@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"modeldock.io/internal/api"
@@ -72,7 +73,7 @@ func (c *controller) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.stamps = c.world.stamps()
+	c.stamps, c.reconcileEvery = c.world.stamps(), c.opts.ReconcileEvery
 	c.buildAccounts(c.world.target(), incarnation, c.world.lease())
 	c.doubt.Halt("it is not known yet whether the ledger is older than what was delivered; whoever has the objects must answer first: " + c.world.where())
 	c.health.report(ctx, "restore", c.stillStanding())
@@ -102,7 +103,7 @@ func (c *controller) serve(ctx context.Context, listener, link net.Listener, out
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	failed := make(chan error, 8)
-	c.start(work, failed)
+	c.start(work, listener.Addr(), failed)
 	server := gateway.NewServer(c.handler())
 	server.ErrorLog = log.New(logWriter{c.log}, "", 0)
 	go func() { failed <- server.Serve(listener) }()
@@ -136,7 +137,7 @@ func (c *controller) serve(ctx context.Context, listener, link net.Listener, out
 }
 
 // start runs what was asked for; what cannot go on says so to failed.
-func (c *controller) start(ctx context.Context, failed chan<- error) {
+func (c *controller) start(ctx context.Context, listen net.Addr, failed chan<- error) {
 	watch := func(f func() error) {
 		c.run(func() {
 			if err := f(); err != nil {
@@ -147,9 +148,7 @@ func (c *controller) start(ctx context.Context, failed chan<- error) {
 	watch(func() error { return c.world.follow(ctx, c.targetChanged) })
 	c.startAccounts(ctx, parts{admit: c.runs(partAdmit), deliver: c.runs(partDeliver)})
 	if c.opts.Cluster.Enabled && c.runs(partOperate) {
-		watch(func() error {
-			return keepOperating(ctx, c.log, operatePause, func(ctx context.Context) error { return operate(ctx, c.opts, c.log) })
-		})
+		watch(func() error { return operate(ctx, c.opts, listen, c.log) })
 	}
 	if c.directory != nil {
 		moved, seen := c.moved.listen(), c.observed.listen()
@@ -169,7 +168,8 @@ func (c *controller) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", c.healthz)
 	mux.HandleFunc("/readyz", c.readyz)
-	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{})))
+	all := prometheus.Gatherers{c.registry, prometheus.GathererFunc(operatorMetrics)}
+	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(all, promhttp.HandlerOpts{})))
 	if !c.runs(partAPI) {
 		mux.HandleFunc("/", notHere("this controller runs "+strings.Join(c.opts.Parts, ", ")+" and no management API"))
 		return mux

@@ -33,7 +33,10 @@ type ControllerOptions struct {
 	Insecure  bool     // listen beyond loopback without TLS
 	HeadWait  time.Duration
 	StopGrace time.Duration
-	Gateways  GatewayLink
+	// ReconcileEvery is how often ledger and objects are compared, and on a
+	// cluster each object with its children.
+	ReconcileEvery time.Duration
+	Gateways       GatewayLink
 }
 
 // Drain is how a replica on a cluster ends.
@@ -75,7 +78,7 @@ func DefaultControllerOptions() ControllerOptions {
 	return ControllerOptions{
 		Listen: "127.0.0.1:8081", Cluster: Cluster{Namespace: DefaultNamespace, System: DefaultSystemNamespace}, Parts: ControllerParts(),
 		Drain:    Drain{Delay: 5 * time.Second, LongestStream: 10 * time.Minute},
-		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second,
+		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second, ReconcileEvery: time.Minute,
 	}
 }
 
@@ -98,6 +101,9 @@ func (o ControllerOptions) Validate() error {
 	}
 	if o.HeadWait < 0 || o.StopGrace < 0 {
 		errs = append(errs, errors.New("--head-wait and --stop-grace must not be negative"))
+	}
+	if o.ReconcileEvery < time.Second {
+		errs = append(errs, fmt.Errorf("--reconcile-every must be at least 1s; got %s", o.ReconcileEvery))
 	}
 	return errors.Join(errs...)
 }

@@ -27,8 +27,12 @@ type directory struct {
 
 	fresh *feed.Freshness
 
-	refreshing sync.Mutex // guards version and the order of snapshots
+	refreshing sync.Mutex // guards what follows, and the order of snapshots
 	version    uint64
+	// bound are the objects of live requests of one ledger: a binding never
+	// changes, and to ask for a thousand each second would be most of the work.
+	bound   map[budget.Ref]string
+	boundIn string
 }
 
 func newDirectory(ledger budget.Ledger, target delivery.Target, clock func() time.Time, log *slog.Logger) *directory {
@@ -48,8 +52,17 @@ func (d *directory) run(ctx context.Context, wake <-chan struct{}) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
+		began := d.clock()
 		if err := d.refresh(ctx); err != nil && ctx.Err() == nil {
 			d.log.Warn("gateway snapshot is not refreshed; traffic goes on with the last one", "age", d.clock().Sub(d.snapshot().At), "error", err)
+		}
+		// While much happens, refreshes take a tenth of the time at most; who
+		// needs one sooner asks refreshSince.
+		breath := min(9*d.clock().Sub(began), time.Second)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(breath):
 		}
 		select {
 		case <-ctx.Done():
@@ -93,9 +106,18 @@ func (d *directory) refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the live requests: %w", err)
 	}
-	for _, r := range live {
-		s.Models = append(s.Models, d.model(ctx, r))
+	if d.boundIn != s.Ledger {
+		d.bound, d.boundIn = nil, s.Ledger
 	}
+	bound := make(map[budget.Ref]string, len(live))
+	for _, r := range live {
+		m := d.model(ctx, r)
+		if m.ObjectUID != "" {
+			bound[r.Ref] = m.ObjectUID
+		}
+		s.Models = append(s.Models, m)
+	}
+	d.bound = bound
 	waiting, err := d.ledger.List(ctx, budget.Filter{State: budget.Waiting, Limit: maxPending})
 	if err != nil {
 		return fmt.Errorf("list the waiting requests: %w", err)
@@ -200,8 +222,13 @@ func served(r budget.Reservation) traffic.Model {
 
 func (d *directory) model(ctx context.Context, r budget.Reservation) traffic.Model {
 	m := served(r)
-	if b, err := d.ledger.Binding(ctx, r.Ref); err == nil {
+	if uid, known := d.bound[r.Ref]; known {
+		m.ObjectUID = uid
+	} else if b, err := d.ledger.Binding(ctx, r.Ref); err == nil {
 		m.ObjectUID = b.UID
+	}
+	if m.ObjectUID == "" || m.ReleaseAsked {
+		return m // nothing runs for it yet, or callers are not sent there any more
 	}
 	if st, err := d.target.Observe(ctx, r.Ref); err == nil && st.Exists && st.Ready == 0 && lasting(st.Reason) {
 		m.Failure = string(st.Reason)

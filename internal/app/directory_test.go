@@ -30,9 +30,15 @@ func (o observed) Observe(_ context.Context, ref budget.Ref) (delivery.Status, e
 // counted counts refreshes by their first read, and may fail them.
 type counted struct {
 	*sqlledger.Ledger
-	reads atomic.Int64
-	away  atomic.Bool
-	hold  chan struct{} // nil: does not hold
+	reads    atomic.Int64
+	bindings atomic.Int64
+	away     atomic.Bool
+	hold     chan struct{} // nil: does not hold
+}
+
+func (c *counted) Binding(ctx context.Context, ref budget.Ref) (budget.Binding, error) {
+	c.bindings.Add(1)
+	return c.Ledger.Binding(ctx, ref)
 }
 
 func (c *counted) Keys(ctx context.Context) ([]budget.APIKey, error) {
@@ -67,6 +73,21 @@ func submit(t *testing.T, l budget.Ledger, id string) {
 	}
 }
 
+// delivered binds what was reserved to objects, which the directory asks about.
+func delivered(t *testing.T, l budget.Ledger) {
+	t.Helper()
+	intents, err := l.Claim(t.Context(), "relay", 10, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range intents {
+		name := delivery.ObjectName(in.Ref)
+		if err := l.Delivered(t.Context(), in, budget.Object{Namespace: "models", Name: name, UID: "uid-" + in.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 	t.Parallel()
 	d, l := newTestDirectory(t)
@@ -76,6 +97,7 @@ func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 	if _, err := l.Admit(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
+	delivered(t, l)
 	_, live := budget.MintKey(budget.RoleTenant, "team-a", time.Now(), 0)
 	_, dead := budget.MintKey(budget.RoleTenant, "team-a", time.Now().Add(-time.Hour), time.Minute)
 	_, gone := budget.MintKey(budget.RoleAdmin, "", time.Now(), 0)
@@ -223,6 +245,7 @@ func TestOnlyLastingFailuresFailWaiters(t *testing.T) {
 	if _, err := l.Admit(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
+	delivered(t, l)
 	for _, c := range []struct {
 		now, last delivery.Reason
 		ready     int
@@ -245,4 +268,42 @@ func TestOnlyLastingFailuresFailWaiters(t *testing.T) {
 			t.Errorf("%+v: models %+v", c, m)
 		}
 	}
+}
+
+// A thousand models are looked at each second: what cannot have changed is not
+// read again, and of what does not run, or goes away, nothing is asked.
+func TestRefreshAsksForWhatMayHaveChanged(t *testing.T) {
+	t.Parallel()
+	d, l := newTestDirectory(t)
+	asked := 0
+	d.target = observed{status: func(ref budget.Ref) (delivery.Status, error) {
+		asked++
+		return delivery.Status{Ref: ref, Exists: true, Ready: 1}, nil
+	}}
+	submit(t, l, "one")
+	if _, err := l.Admit(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	refresh := func(what string, wantBindings int64, wantAsked int, wantUID string) {
+		t.Helper()
+		l.bindings.Store(0)
+		asked = 0
+		if err := d.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.bindings.Load(); got != wantBindings || asked != wantAsked {
+			t.Errorf("%s: %d bindings read and %d objects observed, want %d and %d", what, got, asked, wantBindings, wantAsked)
+		}
+		if m := d.snapshot().Models; len(m) != 1 || m[0].ObjectUID != wantUID {
+			t.Errorf("%s: models %+v", what, m)
+		}
+	}
+	refresh("not delivered", 1, 0, "")
+	delivered(t, l)
+	refresh("just delivered", 1, 1, "uid-one")
+	refresh("running", 0, 1, "uid-one")
+	if _, err := l.RequestRelease(t.Context(), budget.Ref{Tenant: "team-a", ID: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	refresh("being released", 0, 0, "uid-one")
 }

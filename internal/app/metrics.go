@@ -29,7 +29,7 @@ func (c *control) registerMetrics() error {
 	for _, m := range []prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		c.health.drift, c.health.verified,
+		c.health.drift, c.health.verified, c.reconciled,
 		newLedgerCollector(c.ledger, c.log),
 	} {
 		if err := c.registry.Register(m); err != nil {

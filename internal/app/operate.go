@@ -2,11 +2,23 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
+	dto "github.com/prometheus/client_model/go"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"modeldock.io/internal/delivery/operator"
 	"modeldock.io/internal/modelspec"
@@ -21,40 +33,104 @@ const (
 	operatorBurst = 1000
 )
 
-// operate runs the operator while this process holds the Lease, and returns
-// errOperatorEnded when it has lost it, or could not begin because the API
-// server is away.
-func operate(ctx context.Context, opts ControllerOptions, log *slog.Logger) error {
-	c := opts.Cluster
-	cfg, err := c.rest()
+// operatorPause is how long an operator that ended waits before it begins anew.
+const operatorPause = time.Second
+
+var errOperatorStuck = errors.New("the operator does not end although its Lease is lost")
+
+// operate runs the operator whenever this process holds the Lease, until ctx
+// ends. One that loses it, as happens when the API server is away, ends with
+// everything it was about to write and stands for the Lease again: ledger and
+// management API go on meanwhile. Only one that does not end takes the
+// controller along.
+func operate(ctx context.Context, o ControllerOptions, listen net.Addr, log *slog.Logger) error {
+	cfg, err := o.Cluster.rest()
 	if err != nil {
 		return err
 	}
-	managed, err := operator.ManagerOptions(c.Namespace)
-	if err != nil {
-		return err
-	}
-	managed.LeaderElection, managed.LeaderElectionID, managed.LeaderElectionNamespace = true, operatorLease, c.System
-	managed.LeaderElectionReleaseOnCancel = true
-	managed.Controller.SkipNameValidation = new(true) // one may run after another
-	managed.Logger = logr.FromSlogHandler(log.Handler())
-	ctrl.SetLogger(managed.Logger) // what has no logger of its own would complain with a stack trace
-	mgr, err := ctrl.NewManager(operator.RestConfig(cfg, operatorQPS, operatorBurst), managed)
-	if err != nil {
-		return fmt.Errorf("build the operator: %w: %w", errOperatorEnded, err) // it asks the API server what there is
-	}
-	o := operator.Options{LedgerLetsGo: true, DrainDelay: opts.Drain.Delay, LongestStream: opts.Drain.LongestStream}
-	if opts.Image != "" {
-		o.Images = map[modelspec.Engine]operator.Image{modelspec.EngineSimulated: {Reference: opts.Image, Entrypoint: true}}
-	}
-	if err := operator.Setup(ctx, mgr, o); err != nil {
-		return fmt.Errorf("set up the operator: %w: %w", errOperatorEnded, err)
-	}
-	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("run the operator: %w: %w", errOperatorEnded, err)
-	}
-	if ctx.Err() == nil {
-		return fmt.Errorf("run the operator: %w by itself", errOperatorEnded)
+	for ctx.Err() == nil {
+		why := operateOnce(ctx, o, cfg, holder(listen), log)
+		if errors.Is(why, errOperatorStuck) {
+			return why
+		}
+		if ctx.Err() == nil {
+			log.Warn("the operator ended; it begins anew", "why", why, "in", operatorPause)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(operatorPause):
+		}
 	}
 	return nil
+}
+
+func operateOnce(ctx context.Context, o ControllerOptions, cfg *rest.Config, identity string, log *slog.Logger) error {
+	opts, err := operator.ManagerOptions(o.Cluster.Namespace)
+	if err != nil {
+		return err
+	}
+	opts.LeaderElection, opts.LeaderElectionReleaseOnCancel = true, true
+	if opts.LeaderElectionResourceLockInterface, err = leaseFor(cfg, o.Cluster.System, identity); err != nil {
+		return err
+	}
+	opts.Controller.SkipNameValidation = new(true) // one may run after another
+	opts.Logger = logr.FromSlogHandler(log.Handler())
+	ctrl.SetLogger(opts.Logger) // what has no logger of its own would complain with a stack trace
+	mgr, err := ctrl.NewManager(operator.RestConfig(cfg, operatorQPS, operatorBurst), opts)
+	if err != nil {
+		return fmt.Errorf("build the operator: %w", err)
+	}
+	how := operator.Options{LedgerLetsGo: true, Resync: o.ReconcileEvery, DrainDelay: o.Drain.Delay, LongestStream: o.Drain.LongestStream}
+	if o.Image != "" {
+		how.Images = map[modelspec.Engine]operator.Image{modelspec.EngineSimulated: {Reference: o.Image, Entrypoint: true}}
+	}
+	if err := operator.Setup(ctx, mgr, how); err != nil {
+		return err
+	}
+	err = mgr.Start(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", errOperatorStuck, err)
+	}
+	if err != nil {
+		return fmt.Errorf("run the operator: %w", err)
+	}
+	return errors.New("it ended by itself")
+}
+
+// leaseFor is the Lease under a name of this process. It makes no events: the
+// Lease itself tells who holds it.
+func leaseFor(cfg *rest.Config, namespace, identity string) (resourcelock.Interface, error) {
+	client, err := coordination.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make the client for the operator's Lease: %w", err)
+	}
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: operatorLease}, Client: client,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}, nil
+}
+
+// holder names this process in the Lease. Who starts again after a kill has
+// the same name and takes its own Lease up at once, instead of waiting until
+// it has run out; that the dead one is dead is proven by its address, which
+// this process listens on. The kernel's boot tells machines apart that are
+// called alike.
+func holder(listen net.Addr) string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		boot = fmt.Append(nil, os.Getpid()) // a name of its own: the Lease has to run out
+	}
+	return strings.Join([]string{hostname(), listen.String(), strings.TrimSpace(string(boot))}, "_")
+}
+
+// operatorMetrics are what the operator's library counts of rounds, queues and
+// calls. Its registry is one per process and has the process's own figures,
+// too, which this process shows already.
+func operatorMetrics() ([]*dto.MetricFamily, error) {
+	all, err := ctrlmetrics.Registry.Gather()
+	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
+		return !slices.ContainsFunc([]string{"controller_runtime_", "workqueue_", "rest_client_", "leader_election_"}, func(prefix string) bool {
+			return strings.HasPrefix(f.GetName(), prefix)
+		})
+	}), err
 }

@@ -77,7 +77,7 @@ func TestControllerTellsEveryErrorAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, parts := range [][]string{nil, {"api", "gateway"}} {
 		err := ControllerOptions{Listen: "0.0.0.0:1", Parts: parts, StopGrace: -1}.Validate()
-		for _, says := range []string{"--listen", DSNVariable, "--machine", "--parts", "--stop-grace"} {
+		for _, says := range []string{"--listen", DSNVariable, "--machine", "--parts", "--stop-grace", "--reconcile-every"} {
 			if err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("parts %v: nothing is said of %s: %v", parts, says, err)
 			}

@@ -20,6 +20,7 @@ type ReconcilerConfig struct {
 	Stamp    Stamper       // before every repair; nil: never
 	Logger   *slog.Logger  // nil: slog.Default
 	Every    time.Duration // 0: 1 min
+	Compared func()        // hears of every round that compared everything; nil: nobody
 }
 
 // Reconciler walks ledger and target both ways, by id and UID, repairs what it
@@ -35,6 +36,9 @@ func NewReconciler(cfg ReconcilerConfig) *Reconciler {
 	}
 	if cfg.Every <= 0 {
 		cfg.Every = time.Minute
+	}
+	if cfg.Compared == nil {
+		cfg.Compared = func() {}
 	}
 	return &Reconciler{cfg}
 }
@@ -97,6 +101,7 @@ func (r *Reconciler) Round(ctx context.Context) (Summary, error) {
 			errs = append(errs, fmt.Errorf("reconcile object %s: %w", st.Object.Name, err))
 		}
 	}
+	r.cfg.Compared()
 	return sum, errors.Join(errs...)
 }
 

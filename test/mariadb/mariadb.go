@@ -112,11 +112,24 @@ func (s *Server) first(ctx context.Context) error {
 
 // Restart kills the server in the midst of its work and starts it again.
 func (s *Server) Restart(ctx context.Context) error {
+	if err := s.Halt(); err != nil {
+		return err
+	}
+	return s.Resume(ctx)
+}
+
+// Halt kills the server in the midst of its work; its data stay.
+func (s *Server) Halt() error {
 	_ = s.cmd.Process.Kill() // by its own pid; it may have ended by itself
 	<-s.exited
 	if err := s.log.Close(); err != nil {
 		return fmt.Errorf("close the server's log: %w", err)
 	}
+	return nil
+}
+
+// Resume starts a halted server again, at the same addresses.
+func (s *Server) Resume(ctx context.Context) error {
 	if err := s.launch(); err != nil {
 		return err
 	}

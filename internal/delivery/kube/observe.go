@@ -51,8 +51,8 @@ func (t *Target) reach(ctx context.Context) error {
 // current fails while the followed lists are not what the API server has.
 func (t *Target) current() error { return errors.Join(t.services.Current(), t.pods.Current()) }
 
-// Observe reports what is there of ref's object. What is stable is taken from
-// the followed lists; what is new, going or gone is read from the API server,
+// Observe reports what is there of ref's object. What is there is taken from
+// the followed lists; what is new, or may be gone, is read from the API server,
 // so that nothing is called gone that is not.
 func (t *Target) Observe(ctx context.Context, ref budget.Ref) (delivery.Status, error) {
 	ctx, cancel := bounded(ctx)
@@ -63,8 +63,11 @@ func (t *Target) Observe(ctx context.Context, ref budget.Ref) (delivery.Status, 
 	key, known := t.where(ref)
 	if known && t.current() == nil {
 		ms, _ := t.services.Get(key.Namespace, key.Name)
-		if ms != nil && ms.DeletionTimestamp.IsZero() && t.ours(ms, ref) == nil {
-			return t.status(ms, t.pods.By(key.Name)), nil
+		if ms != nil && t.ours(ms, ref) == nil {
+			st := t.status(ms, t.pods.By(key.Name))
+			if st.DeletingAt.IsZero() || st.Processes() > 0 {
+				return st, nil
+			}
 		}
 	}
 	return t.observeLive(ctx, ref, key)

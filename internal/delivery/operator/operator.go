@@ -47,7 +47,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	r := &reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder(controllerName),
-		opts: o,
+		opts: o, memory: newMemory(),
 	}
 	child := handler.EnqueueRequestsFromMapFunc(ownerOf)
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -59,7 +59,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Watches(&corev1.Pod{}, child).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, longestRetry),
+			// One manager after another may run in a process: see the Lease.
+			SkipNameValidation: new(true),
+			RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, longestRetry),
 		}).
 		Complete(r)
 	if err != nil {

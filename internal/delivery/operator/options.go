@@ -54,7 +54,7 @@ type Options struct {
 	SpareCard func(*v1alpha1.ModelService) bool
 
 	Resync  time.Duration // every object is looked at so often; default 1 min
-	Workers int           // reconciles at once; default 8
+	Workers int           // reconciles at once; default 16
 	Now     func() time.Time
 }
 
@@ -94,7 +94,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	if o.Workers == 0 {
-		o.Workers = 8
+		o.Workers = 16
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -61,6 +61,9 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (Obs
 		return o, fmt.Errorf("read ModelService %s: %w", key, err)
 	}
 	o.Object = m
+	// Nobody needs to ask for the children of an object that is new: where a
+	// name is taken, the creation says so, and the next look finds by whom.
+	fresh := r.memory.meet(key, m.UID) && m.Status.ObservedGeneration == 0 && !terminating(m)
 	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
 	for _, c := range []struct {
 		into  child
@@ -69,7 +72,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (Obs
 		{deployment, func() { o.Deployment = deployment }},
 		{service, func() { o.Service = service }},
 	} {
-		found, err := r.getChild(ctx, key, c.into)
+		found, err := r.getChild(ctx, key, c.into, fresh)
 		if err != nil {
 			return o, err
 		}
@@ -82,10 +85,10 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (Obs
 
 // getChild asks the API server about a child that the cache does not have:
 // the cache holds the operator's own objects alone, and the name may be
-// somebody else's.
-func (r *reconciler) getChild(ctx context.Context, key types.NamespacedName, into child) (bool, error) {
+// somebody else's. cached says that the cache's answer will do.
+func (r *reconciler) getChild(ctx context.Context, key types.NamespacedName, into child, cached bool) (bool, error) {
 	err := r.client.Get(ctx, key, into)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !cached {
 		err = r.live.Get(ctx, key, into)
 	}
 	if apierrors.IsNotFound(err) {

@@ -29,6 +29,7 @@ type reconciler struct {
 	live   client.Reader // reads from the API server
 	events recorder.EventRecorder
 	opts   Options
+	memory *memory
 }
 
 // conflictPoll is how often a taken name is looked at again: somebody else's
@@ -46,6 +47,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if o.Object == nil || (terminating(o.Object) && !controllerutil.ContainsFinalizer(o.Object, v1alpha1.FinalizerLedger)) {
+		r.memory.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if r.opts.LedgerLetsGo && !accounted(o.Object) && !terminating(o.Object) {
@@ -62,8 +64,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if failed == nil && last(view.Steps.Actions) == RemoveFinalizer {
 		return reconcile.Result{}, nil // the object is gone
 	}
-	// 4. Report, once.
-	if err := r.report(ctx, o.Object, Judge(view)); err != nil {
+	// 4. Report, once; progress only if nothing better comes soon.
+	st := Judge(view)
+	if wait := r.memory.hold(req.NamespacedName, failed == nil && onTheWay(o.Object.Status, st), o.Now); wait > 0 {
+		return reconcile.Result{RequeueAfter: min(wait, r.opts.Resync)}, nil
+	}
+	if err := r.report(ctx, o.Object, st); err != nil {
 		failed = errors.Join(failed, err)
 	}
 	return r.next(view, failed)

@@ -132,6 +132,15 @@ func (p *Process) end(with syscall.Signal) error {
 // LogFile is where all that it said is.
 func (p *Process) LogFile() string { return p.log }
 
+// Log is all that it said, of every start.
+func (p *Process) Log() (string, error) {
+	text, err := os.ReadFile(filepath.Clean(p.log))
+	if err != nil {
+		return "", fmt.Errorf("read the log of %s: %w", p.Name, err)
+	}
+	return string(text), nil
+}
+
 // LogTail is the end of what it said.
 func (p *Process) LogTail() string {
 	text, err := os.ReadFile(filepath.Clean(p.log))

@@ -1,0 +1,109 @@
+package operator
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"modeldock.io/api/v1alpha1"
+	"modeldock.io/internal/delivery"
+)
+
+// How long a status of mere progress waits for better news: two seconds, and
+// more with every object that is held. A model that starts soon is then told
+// of once, when it is Ready, and a thousand that start together do not take
+// the API server's time from their own Pods.
+const (
+	holdProgress = 2 * time.Second
+	holdEach     = 40 * time.Millisecond
+	holdLongest  = time.Minute
+)
+
+// memory is what the operator remembers of objects that are on their way.
+// Nothing depends on it: without it there are a few more requests.
+type memory struct {
+	mu      sync.Mutex
+	objects map[types.NamespacedName]*remembered
+	held    int // of them
+}
+
+type remembered struct {
+	uid  types.UID
+	held time.Time // since when progress is not told; zero: all is told
+}
+
+func newMemory() *memory { return &memory{objects: map[types.NamespacedName]*remembered{}} }
+
+// meet reports whether an object is seen for the first time.
+func (m *memory) meet(key types.NamespacedName, uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.objects[key]
+	if o != nil && o.uid == uid {
+		return false
+	}
+	m.tell(o)
+	m.objects[key] = &remembered{uid: uid}
+	return true
+}
+
+func (m *memory) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tell(m.objects[key])
+	delete(m.objects, key)
+}
+
+// tell ends the holding of an object, which may be nil. It needs the lock.
+func (m *memory) tell(o *remembered) {
+	if o != nil && !o.held.IsZero() {
+		o.held = time.Time{}
+		m.held--
+	}
+}
+
+// hold is how much longer a status may wait, 0 where it is to be told now.
+func (m *memory) hold(key types.NamespacedName, progress bool, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.objects[key]
+	if o == nil {
+		return 0
+	}
+	if !progress {
+		m.tell(o)
+		return 0
+	}
+	if o.held.IsZero() {
+		o.held = now
+		m.held++
+	}
+	wait := min(holdProgress+time.Duration(m.held-1)*holdEach, holdLongest) - now.Sub(o.held)
+	if wait <= 0 {
+		m.tell(o)
+		return 0
+	}
+	return wait
+}
+
+// onTheWay reports whether a status says nothing but that an object which was
+// not Ready comes nearer to it.
+func onTheWay(before, after v1alpha1.ModelServiceStatus) bool {
+	ready := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.Status == metav1.ConditionTrue || meta.IsStatusConditionTrue(before.Conditions, v1alpha1.ConditionReady) {
+		return false
+	}
+	if reason := delivery.Reason(ready.Reason); reason != delivery.Loading && reason != delivery.WaitingForNode {
+		return false
+	}
+	for _, trouble := range []string{v1alpha1.ConditionOwnershipConflict, v1alpha1.ConditionStalled} {
+		if meta.IsStatusConditionTrue(before.Conditions, trouble) || meta.IsStatusConditionTrue(after.Conditions, trouble) {
+			return false
+		}
+	}
+	return equality.Semantic.DeepEqual(before.LastFailure, after.LastFailure) && !equality.Semantic.DeepEqual(before, after)
+}

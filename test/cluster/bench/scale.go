@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"modeldock.io/api/v1alpha1"
+	"modeldock.io/test/cluster/dock"
+)
+
+// plainNamespace holds the Deployments that are nobody's.
+const plainNamespace = "plain"
+
+// submit asks for one model.
+func (s *stage) submit(ctx context.Context, id string) error {
+	return s.api.Call(ctx, http.MethodPost, "/requests", map[string]any{"id": id, "cost": 1, "priority": 50}, nil)
+}
+
+// learnShape makes one ModelService and takes its Deployment as the pattern
+// for plain ones.
+func (s *stage) learnShape(ctx context.Context) error {
+	const id = "pattern"
+	if err := s.submit(ctx, id); err != nil {
+		return err
+	}
+	if _, err := s.services.wait(ctx, 1, func(name string) bool { return name == id }); err != nil {
+		return fmt.Errorf("wait for the first ModelService: %w", err)
+	}
+	list, err := s.client.AppsV1().Deployments(dock.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelModelService})
+	if err != nil || len(list.Items) != 1 {
+		return fmt.Errorf("read the pattern: %d Deployments: %w", len(list.Items), err)
+	}
+	s.shape = &list.Items[0]
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: plainNamespace}}
+	if _, err := s.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("make the namespace of plain Deployments: %w", err)
+	}
+	return nil
+}
+
+// scale makes plain Deployments, as many ModelServices, and the Deployments
+// once more: what the machine had to do beside meets both sides.
+func (s *stage) scale(ctx context.Context) error {
+	var took [3]time.Duration
+	var cpu [3]float64
+	for i, side := range []struct {
+		round  func(context.Context, string) (time.Duration, error)
+		prefix string
+		clear  func(context.Context) error
+	}{{s.plainRound, "before-", s.removePlain}, {s.serviceRound, "model-", s.calm}, {s.plainRound, "after-", s.removePlain}} {
+		start := s.effort()
+		var err error
+		if took[i], err = side.round(ctx, side.prefix); err != nil {
+			return err
+		}
+		var parts string
+		parts, cpu[i] = s.effort().since(start)
+		fmt.Printf("  CPU seconds: %.1f: %s\n", cpu[i], parts)
+		if err := side.clear(ctx); err != nil {
+			return err
+		}
+	}
+	for name, v := range map[string][3]float64{"ready": {seconds(took[0]), seconds(took[1]), seconds(took[2])}, "ready_cpu": cpu} {
+		baseline := (v[0] + v[2]) / 2
+		s.results = append(s.results, result{
+			Name: fmt.Sprintf("%s_%d", name, s.plan.objects), Value: v[1], Unit: "s", Baseline: baseline, Ratio: v[1] / baseline, Target: 2, Better: "lower",
+		})
+	}
+	return nil
+}
+
+// plainRound makes Deployments, waits until the last is ready, and removes them.
+func (s *stage) plainRound(ctx context.Context, prefix string) (time.Duration, error) {
+	n := s.plan.objects
+	began := time.Now()
+	err := parallel(n, func(i int) error {
+		_, err := s.client.AppsV1().Deployments(plainNamespace).Create(ctx, s.plain(fmt.Sprint(prefix, i)), metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("make plain Deployments: %w", err)
+	}
+	made := time.Since(began)
+	last, err := s.deployments.wait(ctx, n, func(name string) bool { return strings.HasPrefix(name, prefix) })
+	if err != nil {
+		return 0, fmt.Errorf("wait for plain Deployments: %w", err)
+	}
+	took := last.Sub(began)
+	fmt.Printf("%d plain Deployments: made after %s, all ready after %s\n", n, made.Round(time.Millisecond), took.Round(time.Millisecond))
+	return took, nil
+}
+
+// plain is a Deployment like a ModelService's, of nobody.
+func (s *stage) plain(name string) *appsv1.Deployment {
+	d := s.shape.DeepCopy()
+	d.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: plainNamespace, Labels: map[string]string{"app": name}}
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+	d.Spec.Template.Labels = map[string]string{"app": name}
+	// As many annotations as a ModelService's Pods have, saying nothing.
+	annotations := map[string]string{}
+	for k, v := range d.Spec.Template.Annotations {
+		annotations[strings.ReplaceAll(k, v1alpha1.GroupName, "plain.test")] = v
+	}
+	d.Spec.Template.Annotations = annotations
+	return d
+}
+
+func (s *stage) removePlain(ctx context.Context) error {
+	background := metav1.DeletePropagationBackground
+	if err := s.client.AppsV1().Deployments(plainNamespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("remove plain Deployments: %w", err)
+	}
+	for {
+		pods, err := s.client.CoreV1().Pods(plainNamespace).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return fmt.Errorf("wait for the end of plain Deployments: %w", err)
+		}
+		if len(pods.Items) == 0 {
+			return nil
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// serviceRound submits requests, all from the first call on counted, and waits
+// until the last ModelService is Ready.
+func (s *stage) serviceRound(ctx context.Context, prefix string) (time.Duration, error) {
+	n := s.plan.objects
+	began := time.Now()
+	if err := parallel(n, func(i int) error { return s.submit(ctx, fmt.Sprint(prefix, i)) }); err != nil {
+		return 0, fmt.Errorf("submit requests: %w", err)
+	}
+	submitted := time.Since(began)
+	match := func(name string) bool { return strings.HasPrefix(name, prefix) }
+	last, err := s.services.wait(ctx, n, match)
+	if err != nil {
+		return 0, fmt.Errorf("wait for ModelServices: %w", err)
+	}
+	took := last.Sub(began)
+	made := s.services.lastSeen(match).Sub(began)
+	fmt.Printf("%d ModelServices: submitted after %s, made after %s, all ready after %s\n", n, submitted.Round(time.Millisecond), made.Round(time.Millisecond), took.Round(time.Millisecond))
+	return took, nil
+}
