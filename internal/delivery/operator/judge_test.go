@@ -80,8 +80,10 @@ func TestReasons(t *testing.T) {
 			o.Pods[0].Status.Phase = corev1.PodFailed
 			o.Pods = append(o.Pods, p)
 		}, delivery.Available, ""},
-		"Deployment not seen":        {func(o *Observed) { o.Deployment.Generation = 2 }, delivery.Loading, "0 of 1"},
-		"earlier generation serves":  {func(o *Observed) { o.Deployment.Generation, o.Deployment.Status.ObservedGeneration, o.Deployment.Annotations[revisionAnnotation] = 2, 2, "2" }, delivery.Loading, "1 of an earlier one"},
+		"Deployment not seen": {func(o *Observed) { o.Deployment.Generation = 2 }, delivery.Loading, "0 of 1"},
+		"earlier generation serves": {func(o *Observed) {
+			o.Deployment.Generation, o.Deployment.Status.ObservedGeneration, o.Deployment.Annotations[revisionAnnotation] = 2, 2, "2"
+		}, delivery.Loading, "1 of an earlier one"},
 		"children not there":         {func(o *Observed) { o.Deployment = nil }, delivery.Loading, ""},
 		"child edited":               {func(o *Observed) { o.Deployment.Labels = nil }, delivery.Loading, ""},
 		"child going":                {func(o *Observed) { now := metav1.NewTime(start()); o.Service.DeletionTimestamp = &now }, delivery.Loading, "going away"},
