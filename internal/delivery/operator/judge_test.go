@@ -84,7 +84,9 @@ func TestReasons(t *testing.T) {
 			o.Deployment.Generation = 2
 			o.ReplicaSets[0].Annotations[annotationDeclared] = "of before"
 		}, delivery.Loading, "0 of 1"},
-		"earlier generation serves":  {func(o *Observed) { o.Deployment.Annotations[revisionAnnotation] = "2" }, delivery.Loading, "1 of an earlier one"},
+		"earlier generation serves": {func(o *Observed) {
+			o.Deployment.Generation, o.Deployment.Status.ObservedGeneration, o.Deployment.Annotations[revisionAnnotation] = 2, 2, "2"
+		}, delivery.Loading, "1 of an earlier one"},
 		"annotated a moment ago":     {func(o *Observed) { o.Deployment.Generation++ }, delivery.Available, "1 of 1"},
 		"children not there":         {func(o *Observed) { o.Deployment = nil }, delivery.Loading, ""},
 		"child edited":               {func(o *Observed) { o.Deployment.Labels = nil }, delivery.Loading, ""},

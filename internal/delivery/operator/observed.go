@@ -73,6 +73,9 @@ func (o Observed) currentReplicaSet() string {
 	if d == nil {
 		return ""
 	}
+	if first := o.onlyReplicaSet(); d.Generation == 1 && first != "" {
+		return first
+	}
 	seen := d.Status.ObservedGeneration >= d.Generation
 	for i := range o.ReplicaSets {
 		rs := &o.ReplicaSets[i]
@@ -85,6 +88,25 @@ func (o Observed) currentReplicaSet() string {
 		}
 	}
 	return ""
+}
+
+// onlyReplicaSet is the UID of the one ReplicaSet that the Deployment has, if
+// it was made after the Deployment: as long as that was never changed, there is
+// nothing else that its Pods could run, and no need to wait until a busy
+// controller says so.
+func (o Observed) onlyReplicaSet() string {
+	only := ""
+	for i := range o.ReplicaSets {
+		rs := &o.ReplicaSets[i]
+		if owner := metav1.GetControllerOf(rs); owner == nil || owner.UID != o.Deployment.UID {
+			continue
+		}
+		if only != "" || rs.CreationTimestamp.Before(&o.Deployment.CreationTimestamp) {
+			return ""
+		}
+		only = string(rs.UID)
+	}
+	return only
 }
 
 // revisionAnnotation is set by the Deployment controller on both.
