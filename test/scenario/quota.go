@@ -38,9 +38,9 @@ func CapHolds(t *testing.T, h Harness) {
 	submits.Wait()
 	var reserved, waiting []string
 	Eventually(t, "2 of 20 to be reserved", func() bool {
-		reserved, waiting = split(t, a)
-		return len(reserved) == 2
-	}, func() any { return reserved })
+		reserved, waiting = split(t, a) // two calls: one may have moved in between
+		return len(reserved) == 2 && len(waiting) == 18
+	}, func() any { return append(reserved, waiting...) })
 	stop()
 	sampler.Wait()
 	if len(reserved) != 2 || len(waiting) != 18 {
