@@ -229,6 +229,9 @@ func (s *streamRelay) end(cause error) error {
 	if s.x.r.Context().Err() != nil && !s.done {
 		return s.x.sourceFailed(cause)
 	}
+	if err := s.passLineEnd(); err != nil {
+		return err
+	}
 	if ended, err := s.passTail(); ended || err != nil {
 		return err
 	}
@@ -255,6 +258,20 @@ func (s *streamRelay) end(cause error) error {
 		return err
 	}
 	return errAborted
+}
+
+// passLineEnd passes what is left of the empty line after [DONE]: its CR ends
+// the event, and its LF may come in a segment of its own.
+func (s *streamRelay) passLineEnd() error {
+	if !s.done || s.filled == 0 || len(bytes.Trim(s.window[:s.filled], "\r\n")) > 0 {
+		return nil
+	}
+	rest := s.window[:s.filled]
+	s.filled = 0
+	if err := s.write(rest); err != nil {
+		return err
+	}
+	return s.flush(false)
 }
 
 // passTail looks at what stands after the last empty line: [DONE] or the text

@@ -51,17 +51,36 @@ func TestStreamBytesSurvive(t *testing.T) {
 	})
 }
 
+// TestLastLineFeedComesAlone: the LF after the CR that ends [DONE] is passed
+// on also where it comes long after it.
+func TestLastLineFeedComesAlone(t *testing.T) {
+	t.Parallel()
+	stream := strings.ReplaceAll(roleEvent+chunkEvent("a")+stopEvent+doneEvent, "\n", "\r\n")
+	checkSent(t, stream, func(c *net.TCPConn) {
+		_, _ = io.WriteString(c, stream[:len(stream)-1])
+		time.Sleep(100 * time.Millisecond) // so that it does not travel with the rest
+		_, _ = io.WriteString(c, stream[len(stream)-1:])
+	})
+}
+
 func checkBytes(t *testing.T, stream string, step int) {
 	t.Helper()
-	b := setup(t)
-	b.rawEngine("team-a", "m1", "v1", func(c *net.TCPConn) {
-		_ = c.SetNoDelay(true)
-		_, _ = io.WriteString(c, closingHead)
+	checkSent(t, stream, func(c *net.TCPConn) {
 		for rest := stream; rest != ""; {
 			n := min(step, len(rest))
 			_, _ = io.WriteString(c, rest[:n])
 			rest = rest[n:]
 		}
+	})
+}
+
+func checkSent(t *testing.T, stream string, send func(c *net.TCPConn)) {
+	t.Helper()
+	b := setup(t)
+	b.rawEngine("team-a", "m1", "v1", func(c *net.TCPConn) {
+		_ = c.SetNoDelay(true)
+		_, _ = io.WriteString(c, closingHead)
+		send(c)
 	})
 	got := b.chat(keyA, helloStream)
 	if got.body != stream || got.err != nil {
