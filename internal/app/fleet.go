@@ -51,13 +51,7 @@ type load struct{ p *platform }
 
 // Endpoints returns the routable replicas of one reservation.
 func (l load) Endpoints(ref budget.Ref) []traffic.Endpoint {
-	var out []traffic.Endpoint
-	for _, e := range l.p.table.Endpoints() {
-		if e.Owner == ref.Tenant && e.RequestID == ref.ID {
-			out = append(out, e)
-		}
-	}
-	return out
+	return endpointsOf(ref, l.p.table.Endpoints())
 }
 
 // InFlight counts the requests that run on a replica.

@@ -94,6 +94,10 @@ func (c *control) checkAge(ctx context.Context) error {
 }
 
 func (c *control) checkAgeLocked(ctx context.Context) error {
+	// Whose models were taken over is not to go on, whatever the ages say.
+	if err := c.stillHome(ctx); err != nil {
+		return err
+	}
 	incarnation, seq, err := c.ledger.Identity(ctx)
 	if err != nil {
 		return fmt.Errorf("read the ledger's identity: %w", err)

@@ -96,8 +96,12 @@ type trafficViews struct {
 
 // Endpoints implements api.Load.
 func (v *trafficViews) Endpoints(ref budget.Ref) []traffic.Endpoint {
+	return endpointsOf(ref, v.now().Endpoints)
+}
+
+func endpointsOf(ref budget.Ref, all []traffic.Endpoint) []traffic.Endpoint {
 	var out []traffic.Endpoint
-	for _, e := range v.now().Endpoints {
+	for _, e := range all {
 		if e.Owner == ref.Tenant && e.RequestID == ref.ID {
 			out = append(out, e)
 		}
