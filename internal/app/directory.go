@@ -102,6 +102,12 @@ func (d *directory) refresh(ctx context.Context) error {
 	if err := d.readAccess(ctx, s, now); err != nil {
 		return err
 	}
+	// The waiting ones are read first: a request that is admitted between the
+	// two lists is then in both, and never in neither.
+	waiting, err := d.ledger.List(ctx, budget.Filter{State: budget.Waiting, Limit: maxPending})
+	if err != nil {
+		return fmt.Errorf("list the waiting requests: %w", err)
+	}
 	live, err := d.ledger.List(ctx, budget.Filter{State: budget.Reserved})
 	if err != nil {
 		return fmt.Errorf("list the live requests: %w", err)
@@ -110,7 +116,9 @@ func (d *directory) refresh(ctx context.Context) error {
 		d.bound, d.boundIn = nil, s.Ledger
 	}
 	bound := make(map[budget.Ref]string, len(live))
+	admitted := make(map[budget.Ref]struct{}, len(live))
 	for _, r := range live {
+		admitted[r.Ref] = struct{}{}
 		m := d.model(ctx, r)
 		if m.ObjectUID != "" {
 			bound[r.Ref] = m.ObjectUID
@@ -118,12 +126,10 @@ func (d *directory) refresh(ctx context.Context) error {
 		s.Models = append(s.Models, m)
 	}
 	d.bound = bound
-	waiting, err := d.ledger.List(ctx, budget.Filter{State: budget.Waiting, Limit: maxPending})
-	if err != nil {
-		return fmt.Errorf("list the waiting requests: %w", err)
-	}
 	for _, r := range waiting {
-		s.Models = append(s.Models, d.pending(r, now))
+		if _, live := admitted[r.Ref]; !live {
+			s.Models = append(s.Models, d.pending(r, now))
+		}
 	}
 	d.version++
 	s.Version = d.version

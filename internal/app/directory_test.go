@@ -34,6 +34,15 @@ type counted struct {
 	bindings atomic.Int64
 	away     atomic.Bool
 	hold     chan struct{} // nil: does not hold
+	listed   func()        // nil: nobody is told after each list
+}
+
+func (c *counted) List(ctx context.Context, f budget.Filter) ([]budget.Reservation, error) {
+	out, err := c.Ledger.List(ctx, f)
+	if c.listed != nil {
+		c.listed()
+	}
+	return out, err
 }
 
 func (c *counted) Binding(ctx context.Context, ref budget.Ref) (budget.Binding, error) {
@@ -138,6 +147,29 @@ func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 	d.clock = func() time.Time { return time.Now().Add(pendingGrace + time.Second) }
 	if err := d.refresh(ctx); err != nil || d.snapshot().Models[1].Failure == "" {
 		t.Errorf("%v: %+v", err, d.snapshot().Models[1])
+	}
+}
+
+// A request that is admitted while the snapshot is read is in it once.
+func TestSnapshotHoldsWhatIsAdmittedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for after := range 3 {
+		d, l := newTestDirectory(t)
+		submit(t, l, "one")
+		lists := 0
+		l.listed = func() {
+			if lists++; lists == after {
+				if _, err := l.Admit(t.Context(), 0); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if err := d.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := d.snapshot(); len(s.Models) != 1 || s.Models[0].Pending == (after == 1) {
+			t.Errorf("admitted after list %d: %+v", after, s.Models)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ package redislimit
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -47,7 +48,8 @@ type Limiter struct {
 	alone               atomic.Uint64 // checks that were made without Redis
 
 	mu   sync.Mutex
-	held map[string]limit.Lease // of this gateway, by id
+	held map[string]holding // of this gateway, by id
+	owed map[string]debt    // ends that Redis has to be told of, by id
 
 	back chan struct{} // holds one token when Redis was found again
 	stop chan struct{}
@@ -61,17 +63,20 @@ func New(cfg Config) *Limiter {
 	}
 	cfg.Gateways = max(1, cfg.Gateways)
 	l := &Limiter{
-		cfg: cfg, local: limit.NewMemory(cfg.Clock), held: map[string]limit.Lease{}, back: make(chan struct{}, 1), stop: make(chan struct{}),
+		cfg: cfg, local: limit.NewMemory(cfg.Clock), held: map[string]holding{}, owed: map[string]debt{},
+		back: make(chan struct{}, 1), stop: make(chan struct{}),
 		take: redis.NewScript(takeText), settle: redis.NewScript(settleText), renew: redis.NewScript(renewText),
 	}
-	cfg.Link.OnBack(func() {
-		select {
-		case l.back <- struct{}{}:
-		default:
-		}
-	})
+	cfg.Link.OnBack(l.wake)
 	l.done.Go(l.keepAlive)
 	return l
+}
+
+func (l *Limiter) wake() {
+	select {
+	case l.back <- struct{}{}:
+	default:
+	}
 }
 
 // Alone is how many checks were made without Redis.
@@ -87,16 +92,20 @@ func (l *Limiter) Close() {
 // Take implements limit.Limiter.
 func (l *Limiter) Take(ctx context.Context, d limit.Demand) limit.Decision {
 	out, err := l.ask(ctx, d)
+	told := !errors.Is(err, redislink.ErrAway) // also if only the answer was lost
 	if err != nil {
 		// Redis away is no reason to refuse anybody; the link has logged it.
 		l.alone.Add(1)
 		d.Limits = limit.Divide(d.Limits, int64(l.cfg.Gateways))
 		out = l.local.Take(ctx, d)
 		out.Lease.Local = true
+		if out.Refusal != nil && told {
+			l.payLater(debt{lease: limit.Lease{ID: d.ID, Tenant: d.Tenant, Scopes: d.Scopes()}, drop: true})
+		}
 	}
 	if out.Refusal == nil {
 		l.mu.Lock()
-		l.held[d.ID] = out.Lease
+		l.held[d.ID] = holding{out.Lease, told}
 		l.mu.Unlock()
 	}
 	return out
@@ -154,25 +163,19 @@ func decide(d limit.Demand, scopes []limit.Scope, answer []any) (out limit.Decis
 // Settle implements limit.Limiter.
 func (l *Limiter) Settle(ctx context.Context, lease limit.Lease, used int64) {
 	l.mu.Lock()
+	told := l.held[lease.ID].told
 	delete(l.held, lease.ID)
 	l.mu.Unlock()
 	if lease.Local {
 		l.local.Settle(ctx, lease, used)
 	}
-	args := make([]any, 0, 2+5*len(lease.Scopes))
-	args = append(args, lease.ID, used)
-	for _, s := range lease.Scopes {
-		args = append(args, s.Rates.TokensPerMinute, s.Rates.TokensPerDay, s.Window.Seconds(), s.Reserved, s.Day)
+	if !told {
+		return
 	}
-	script := l.settle
-	// One that cannot be told now keeps its reservation spent, and its slot
-	// until the lease ends.
-	_ = l.cfg.Link.Do(ctx, func(ctx context.Context, rdb redis.UniversalClient) error {
-		if lease.Local {
-			return l.drop(ctx, rdb, lease)
-		}
-		return script.Run(ctx, rdb, keys(lease.Tenant, lease.Scopes), args...).Err()
-	})
+	d := debt{lease: lease, used: used, drop: lease.Local}
+	if err := l.pay(ctx, d); err != nil {
+		l.payLater(d) // until then its reservation stays spent and its slot held
+	}
 }
 
 // keys of the accounts; those of one tenant lie in one slot of a Redis cluster.

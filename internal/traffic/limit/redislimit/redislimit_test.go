@@ -228,6 +228,33 @@ func TestRedisAwayFailsOpenAtAShare(t *testing.T) {
 	}
 }
 
+// What ends while Redis hangs is told to it afterwards, long before its lease
+// ends, and so is a question whose answer alone was lost.
+func TestRedisHearsOfWhatEndedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	g := gateway(t, s.Addr, 2, time.Hour)
+	limits := traffic.Limits{Together: traffic.Rates{Concurrency: 2}}
+	running, _ := burst([]instance{g}, 1, limits, 0)
+	ok(t, s.Pause())
+	// The hanging server has the question and answers it once it goes on.
+	lost := g.Take(t.Context(), demand(limits, 0))
+	if lost.Refusal != nil || !lost.Lease.Local {
+		t.Fatalf("%+v", lost)
+	}
+	g.Settle(t.Context(), lost.Lease, 0)
+	g.Settle(t.Context(), running[0].Lease, 0)
+	ok(t, s.Resume())
+	eventually(t, "Redis to be used again", g.link.Up)
+	eventually(t, "both slots", func() bool {
+		both, by := burst([]instance{g}, 2, limits, 0)
+		for i, d := range both {
+			by[i].Settle(t.Context(), d.Lease, 0)
+		}
+		return len(both) == 2
+	})
+}
+
 func ok(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
