@@ -9,7 +9,15 @@ mode="${1:-full}"
 [ "$mode" = full ] || [ "$mode" = quick ] || die "usage: scripts/test.sh [quick]"
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+builds=() # process groups of what is built beside the tests
+leave() {
+  local group
+  for group in "${builds[@]:-}"; do
+    [ -z "$group" ] || kill -- "-$group" 2>/dev/null # it may have ended long ago
+  done
+  rm -rf "$work"
+}
+trap leave EXIT
 export TALLY_FILE="$work/tally"
 : >"$TALLY_FILE"
 skipped_layers=()
@@ -17,12 +25,39 @@ skipped_layers=()
 # Tests save contexts of their own and never touch the caller's.
 export XDG_CONFIG_HOME="$work/config"
 
+# beside NAME COMMAND… runs a build in the background, out of the tests' way and
+# in a process group of its own, which does not outlive this script. Its pid is
+# in $beside, what it says in $work/NAME.log.
+beside() {
+  local name=$1
+  shift
+  set -m
+  (nice -n 10 "$@" && echo "$name: built after ${SECONDS} s") >"$work/$name.log" 2>&1 &
+  beside=$!
+  set +m
+  builds+=("$beside")
+}
+
+# part NAME begins a part, whose time is told at the end.
+times=()
+part_name="" part_began=0
+part() {
+  part_ends
+  part_name=$1 part_began=$SECONDS
+  say "$1"
+}
+
+part_ends() {
+  [ -z "$part_name" ] || times+=("$(printf '%5d s  %s' $((SECONDS - part_began)) "$part_name")")
+  part_name=""
+}
+
 # layer NAME COMMAND… runs one suite whose own tests are not counted by tally
 # as one test.
 layer() {
   local name=$1
   shift
-  say "$name"
+  part "$name"
   if "$@" >"$work/out" 2>&1; then
     tail -n 3 "$work/out"
     echo "1 0 0" >>"$TALLY_FILE"
@@ -37,7 +72,7 @@ layer() {
 vitest() {
   local name=$1
   shift
-  say "$name"
+  part "$name"
   rm -f "$work/vitest.json"
   (cd console && npx vitest run "$@" --reporter=default --reporter=json --outputFile.json="$work/vitest.json")
   if [ -f "$work/vitest.json" ]; then
@@ -54,6 +89,9 @@ skip_layer() {
 
 finish() {
   local passed failed skipped
+  part_ends
+  printf '%s\n' "${times[@]}"
+  echo "everything took $SECONDS s"
   read -r passed failed skipped < <(awk 'NF==3 {p+=$1; f+=$2; s+=$3} END {print p+0, f+0, s+0}' "$TALLY_FILE")
   skipped=$((skipped + ${#skipped_layers[@]}))
   for s in "${skipped_layers[@]:-}"; do
@@ -67,6 +105,27 @@ finish() {
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
 
+# on_kubernetes runs what needs a real cluster: the cluster's own tests, the
+# stories and every broken link on real Pods, and what ModelDock survives. They
+# mostly wait for Pods, so that more run at once than there are cores; those of
+# the faults have the machine for themselves. Clusters end with their tests; what
+# the kernel does not take back after a kill is given back at the end.
+on_kubernetes() {
+  export CGO_ENABLED=0 MODELDOCK_STATIC_BIN="$work/static/modeldock"
+  part "what nodes run is built"
+  go build -o "$MODELDOCK_STATIC_BIN" ./cmd/modeldock || die "modeldock does not build without a C compiler"
+  part "the test cluster itself"
+  "$tally" -C test/cluster -count=1 -timeout 10m -tags cluster . ./binaries ./dock
+  part "delivery, operator and endpoints on a real API server"
+  "$tally" -count=1 -timeout 15m -tags cluster ./internal/delivery/kube/ ./internal/delivery/operator/ ./internal/traffic/route/kube/
+  part "on a real Kubernetes: the stories, and every broken link"
+  "$tally" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 4 ./oncluster
+  part "on a real Kubernetes: controllers killed, and API server, database and controllers away for 10 s"
+  "$tally" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./faults
+  layer "what killed clusters held is given back" go run -C test/cluster ./cmd/cluster free
+  unset CGO_ENABLED
+}
+
 need_go
 go build -o "$work/bin/" ./test/tally ./cmd/modeldock || die "modeldock does not build"
 tally="$work/bin/tally"
@@ -76,7 +135,7 @@ chmod 755 "$work" "$work/bin"
 if [ "$mode" = quick ]; then
   layer "generated code matches its sources" scripts/generated.sh check
   layer "go vet" go vet ./...
-  say "go tests"
+  part "go tests"
   "$tally" -count=1 -short ./...
   if command -v npm >/dev/null; then
     (cd console && npm_ci) && vitest "console unit tests"
@@ -93,12 +152,22 @@ if ! install_packages chromium fonts-noto-cjk; then
   skip_layer "browser" "Chromium is missing"
 fi
 layer "MariaDB and Redis are installed" bash -c '. scripts/lib.sh; install_packages mariadb-server redis-server'
+cluster=
+if [ "$(id -u)" != 0 ]; then
+  skip_layer "Kubernetes" "real nodes need root"
+else
+  layer "what containers need is installed" bash -c '. scripts/lib.sh; install_packages runc containernetworking-plugins iproute2'
+  cluster=yes
+fi
 
-# The linter is the longest build and needs nothing of ours: it is made beside
-# the console and the unit tests. Tests on a real Kubernetes are opt-in so far:
-# make cluster.
-(need_golangci) >"$work/golangci.log" 2>&1 &
-linter=$!
+# Kubernetes and the linter are the longest builds and need nothing of ours:
+# they are made beside the tests of one machine.
+beside linter bash -c '. scripts/lib.sh; need_golangci'
+linter=$beside
+if [ -n "$cluster" ]; then
+  beside kubernetes bash -c 'scripts/cluster-build.sh && cd test/cluster && CGO_ENABLED=0 go vet -tags cluster ./...'
+  kubernetes=$beside
+fi
 
 layer "console build" build_console
 # The binary that the browser and the peers talk to has the console inside.
@@ -107,24 +176,24 @@ layer "generated code matches its sources" scripts/generated.sh check
 layer "go vet" go vet -tags "peers soak engines mariadb redis cluster" ./...
 layer "builds without a C compiler" env CGO_ENABLED=0 go build ./...
 
-say "go tests with the race detector"
+part "go tests with the race detector"
 "$tally" -race -count=1 -timeout 20m $(go list ./... | grep -v -e /test/scenario -e /internal/architecture)
-say "the ledger on MariaDB, with the race detector"
+part "the ledger on MariaDB, with the race detector"
 "$tally" -race -count=1 -timeout 15m -tags mariadb -run MySQL ./internal/budget/sqlledger/
 "$tally" -count=1 -timeout 10m -tags mariadb -run MariaDB ./bench/marathon
-say "limits and cached answers in Redis, with the race detector"
+part "limits and cached answers in Redis, with the race detector"
 "$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/gateway/
-say "scenarios on one machine, architecture"
+part "scenarios on one machine, architecture"
 "$tally" -count=1 -timeout 15m ./test/scenario/... ./internal/architecture/...
-say "two management APIs on one MariaDB"
+part "two management APIs on one MariaDB"
 "$tally" -count=1 -tags mariadb -timeout 15m -run 'TwoManagementAPIs|Shared' ./test/scenario/...
-say "one machine with a Redis that dies"
+part "one machine with a Redis that dies"
 "$tally" -count=1 -tags redis -timeout 10m -run Redis ./test/scenario/...
-say "soak, short form: kill -9 of any of six processes on one MariaDB for 30 s"
+part "soak, short form: kill -9 of any of six processes on one MariaDB for 30 s"
 MODELDOCK_SOAK_SECONDS=30 "$tally" -count=1 -tags "soak mariadb" -timeout 10m -run KillAny ./test/scenario/...
-say "soak, short form: kill -9 under load, 5 times"
+part "soak, short form: kill -9 under load, 5 times"
 MODELDOCK_SOAK_KILLS=5 "$tally" -count=1 -tags soak -timeout 10m -run KillNine ./test/scenario/...
-say "peers: the official OpenAI clients"
+part "peers: the official OpenAI clients"
 (cd test/peers/node && npm_ci) >"$work/out" 2>&1 || cat "$work/out"
 "$tally" -count=1 -tags peers -timeout 10m ./test/peers/...
 vitest "console unit tests"
@@ -140,7 +209,20 @@ for target in FuzzScanRequest FuzzEventScanner; do
   layer "fuzz $target, short form" go test -run '^$' -fuzz "^$target\$" -fuzztime 200000x ./internal/traffic/gateway/wire
 done
 layer "fuzz FuzzMerge, short form" go test -run '^$' -fuzz '^FuzzMerge$' -fuzztime 100000x ./internal/traffic/route/kube
-wait "$linter" || cat "$work/golangci.log"
+if [ -n "$cluster" ]; then
+  part "waiting for Kubernetes, which was built beside all this"
+  if wait "$kubernetes"; then
+    tail -n 1 "$work/kubernetes.log"
+    on_kubernetes
+  else
+    cat "$work/kubernetes.log"
+    echo "--- fail Kubernetes and the tests on it do not build"
+    echo "0 1 0" >>"$TALLY_FILE"
+  fi
+fi
+part "waiting for the linter, which was built beside all this"
+wait "$linter" || cat "$work/linter.log"
 need_golangci
 layer "golangci-lint" "$golangci" run ./...
+layer "golangci-lint of the test cluster" bash -c "cd test/cluster && '$golangci' run --config ../../.golangci.yaml ./..."
 finish

@@ -48,6 +48,9 @@ const (
 	// AnnotationUpstream stands on the headless Service: the model name that the
 	// engine serves; absent: AnnotationModel's.
 	AnnotationUpstream = GroupName + "/upstream"
+	// AnnotationParallel stands on the headless Service: how many requests one
+	// replica runs at once; absent: not known.
+	AnnotationParallel = GroupName + "/parallel"
 	// AnnotationCard and AnnotationCardIndex stand on a Pod: the uuids and the
 	// indices of its cards, separated by commas, as the scheduler decided.
 	AnnotationCard      = "scheduler.ai/gpu-device-uuid"

@@ -39,11 +39,11 @@ type Server struct {
 
 // Start starts a server that keeps its files in dir. Whoever starts one stops it.
 func Start(dir string) (*Server, error) {
-	api, err := binary("kube-apiserver", "kubernetes-"+kubernetesVersion)
+	api, err := Program("kube-apiserver")
 	if err != nil {
 		return nil, err
 	}
-	etcd, err := binary("etcd", "etcd-"+etcdVersion)
+	etcd, err := Program("etcd")
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,12 @@ func (s *Server) Away() error { return s.env.ControlPlane.APIServer.Stop() }
 // Back starts it again, under the same address and certificates.
 func (s *Server) Back() error { return s.env.ControlPlane.APIServer.Start() }
 
-// binary finds a program in KUBEBUILDER_ASSETS or in the cache of builds.
-func binary(name, folder string) (string, error) {
+// Program finds a program in KUBEBUILDER_ASSETS or in the cache of builds.
+func Program(name string) (string, error) {
+	folder := "kubernetes-" + kubernetesVersion
+	if name == "etcd" {
+		folder = "etcd-" + etcdVersion
+	}
 	var tried []string
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
 		tried = append(tried, filepath.Join(assets, name))

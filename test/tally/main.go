@@ -1,6 +1,7 @@
 // Command tally runs `go test -json` with its arguments, shows packages and
 // the output of what failed, and appends "passed failed skipped" to the file
 // in TALLY_FILE, so that a script can close with one line for all its suites.
+// With -C DIR as its first arguments it tests the module in that folder.
 package main
 
 import (
@@ -37,7 +38,7 @@ func newTally(out io.Writer) *tally {
 }
 
 func main() {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
+	cmd := command(os.Args[1:])
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -59,6 +60,17 @@ func main() {
 	if err != nil || t.failed > 0 {
 		os.Exit(1)
 	}
+}
+
+// command is the go command of these arguments.
+func command(args []string) *exec.Cmd {
+	dir := ""
+	if len(args) > 1 && args[0] == "-C" {
+		dir, args = args[1], args[2:]
+	}
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Dir = dir
+	return cmd
 }
 
 // read takes events until r ends; lines of any length.

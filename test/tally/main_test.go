@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,8 +32,7 @@ func suite(t *testing.T, packages map[string]string) string {
 // count runs go test on the suite through a tally.
 func count(t *testing.T, dir string) (*tally, string) {
 	t.Helper()
-	cmd := exec.Command("go", "test", "-json", "-count=1", "./...")
-	cmd.Dir = dir
+	cmd := command([]string{"-C", dir, "-count=1", "./..."})
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod")
 	out, _ := cmd.Output() // it fails, that is what is counted
 	var shown bytes.Buffer

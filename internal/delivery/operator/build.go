@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -126,11 +127,15 @@ const portName = v1alpha1.PortName
 
 // serviceOf is headless: gateways read its EndpointSlices and call Pods.
 func serviceOf(m *v1alpha1.ModelService, p program) *corev1ac.ServiceApplyConfiguration {
+	served := map[string]string{
+		v1alpha1.AnnotationModel: m.Spec.Model.Name, v1alpha1.AnnotationVersion: m.Spec.Model.Version, v1alpha1.AnnotationUpstream: p.upstream,
+	}
+	if p.parallel > 0 {
+		served[v1alpha1.AnnotationParallel] = strconv.Itoa(p.parallel)
+	}
 	return corev1ac.Service(m.Name, m.Namespace).
 		WithLabels(labelsOf(m)).WithAnnotations(annotationsOf(m)).WithOwnerReferences(ownerReference(m)).
-		WithAnnotations(map[string]string{
-			v1alpha1.AnnotationModel: m.Spec.Model.Name, v1alpha1.AnnotationVersion: m.Spec.Model.Version, v1alpha1.AnnotationUpstream: p.upstream,
-		}).
+		WithAnnotations(served).
 		WithSpec(corev1ac.ServiceSpec().
 			WithType(corev1.ServiceTypeClusterIP).
 			WithClusterIP(corev1.ClusterIPNone).

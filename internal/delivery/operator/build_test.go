@@ -207,3 +207,20 @@ func TestBuildProperties(t *testing.T) {
 		}
 	})
 }
+
+// Gateways let in as many requests as the engine runs at once; one that does
+// not say is not guessed for.
+func TestServiceSaysHowManyRunAtOnce(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{"--max-num-seqs=7": "7", "": ""} {
+		m := newService()
+		m.Spec.Engine.Kind, m.Spec.Model.Source, m.Spec.Engine.Args = "vllm", "hf://org/m", strings.Fields(args)
+		var s corev1.Service
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(declared(t, m, options()).Service, &s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Annotations[v1alpha1.AnnotationParallel]; got != want {
+			t.Errorf("args %q: %q run at once, want %q", args, got, want)
+		}
+	}
+}

@@ -31,6 +31,7 @@ type program struct {
 	port       int32
 	healthPath string
 	upstream   string   // the model name that the engine serves
+	parallel   int      // requests that it runs at once; 0: its arguments do not say
 	loaded     []string // command that succeeds once the model is there; empty: the health path tells
 	loadTime   time.Duration
 	claim      string // of a volume with weights
@@ -81,6 +82,7 @@ func programOf(m *v1alpha1.ModelService, o Options) (program, error) {
 		p.command = nil
 	}
 	p.healthPath, p.loadTime, p.upstream = plan.HealthPath, plan.LoadTimeout, plan.Upstream
+	p.parallel = engine.Parallel(model)
 	p.env = append(o.GPU.env(), containerEnv(plan.Env)...)
 	p.confine(kind)
 	if plan.Ollama != nil {

@@ -25,6 +25,7 @@ import (
 
 	"modeldock.io/deploy"
 	"modeldock.io/internal/delivery/operator"
+	"modeldock.io/test/apiserver"
 )
 
 // adminConfig is the administrator's access to the control plane of this
@@ -44,20 +45,23 @@ func TestMain(m *testing.M) {
 }
 
 func withControlPlane(m *testing.M) int {
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
-		if _, err := os.Stat(filepath.Join(assets, name)); assets == "" || err != nil {
-			fmt.Fprintf(os.Stderr, "these tests need %s: set KUBEBUILDER_ASSETS (now %q) to a folder with etcd, kube-apiserver and kube-controller-manager\n", name, assets)
+	programs := map[string]string{"etcd": "", "kube-apiserver": "", "kube-controller-manager": ""}
+	for name := range programs {
+		path, err := apiserver.Program(name)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "find what these tests need:", err)
 			return 1
 		}
+		programs[name] = path
 	}
 	env := &envtest.Environment{
 		CRDDirectoryPaths:        []string{filepath.Join("..", "..", "..", "deploy", "crds")},
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute,
 	}
-	env.ControlPlane.Etcd = &envtest.Etcd{}
+	env.ControlPlane.Etcd = &envtest.Etcd{Path: programs["etcd"]}
 	env.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
+	env.ControlPlane.GetAPIServer().Path = programs["kube-apiserver"]
 	env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
 	config, err := env.Start()
 	if err != nil {
@@ -69,7 +73,7 @@ func withControlPlane(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
 		}
 	}()
-	stop, err := startControllers(filepath.Join(assets, "kube-controller-manager"), env.KubeConfig)
+	stop, err := startControllers(programs["kube-controller-manager"], env.KubeConfig)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the controller manager:", err)
 		return 1

@@ -19,8 +19,8 @@ import (
 // the API server's time from their own Pods.
 const (
 	holdProgress = 2 * time.Second
-	holdEach     = 40 * time.Millisecond
-	holdLongest  = time.Minute
+	holdEach     = 100 * time.Millisecond
+	holdLongest  = 2 * time.Minute
 )
 
 // memory is what the operator remembers of objects that are on their way.
@@ -34,6 +34,10 @@ type memory struct {
 type remembered struct {
 	uid  types.UID
 	held time.Time // since when progress is not told; zero: all is told
+	// seen is the version that the last status was written to, and told what it
+	// made of it, until the watch shows that; made is the version of that.
+	seen, made string
+	told       *v1alpha1.ModelService
 }
 
 func newMemory() *memory { return &memory{objects: map[types.NamespacedName]*remembered{}} }
@@ -49,6 +53,41 @@ func (m *memory) meet(key types.NamespacedName, uid types.UID) bool {
 	m.tell(o)
 	m.objects[key] = &remembered{uid: uid}
 	return true
+}
+
+// written notes what a status made of the version that was seen.
+func (m *memory) written(key types.NamespacedName, seen string, told *v1alpha1.ModelService) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o := m.objects[key]; o != nil && o.uid == told.UID {
+		told.ManagedFields = nil
+		o.seen, o.made, o.told = seen, told.ResourceVersion, told
+	}
+}
+
+// newest is object, or what the operator itself has made of this very version:
+// the watch is behind what was written a moment ago.
+func (m *memory) newest(key types.NamespacedName, object *v1alpha1.ModelService) *v1alpha1.ModelService {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.objects[key]
+	if o == nil || o.told == nil {
+		return object
+	}
+	if o.uid != object.UID || o.seen != object.ResourceVersion {
+		o.told = nil // the watch has gone on
+		return object
+	}
+	return o.told.DeepCopy()
+}
+
+// echo reports whether a version of an object is the one that the operator's
+// own last status made.
+func (m *memory) echo(key types.NamespacedName, version string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.objects[key]
+	return o != nil && o.made == version
 }
 
 func (m *memory) forget(key types.NamespacedName) {

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/delivery"
@@ -39,7 +40,7 @@ func TestMemoryHoldsProgress(t *testing.T) {
 	}
 	other := types.NamespacedName{Namespace: "n", Name: "other"}
 	m.meet(other, "u3")
-	if got := m.hold(other, true, start.Add(2300*time.Millisecond)); got != 2040*time.Millisecond {
+	if got := m.hold(other, true, start.Add(2300*time.Millisecond)); got != 2100*time.Millisecond {
 		t.Errorf("beside another one it is held for %s", got)
 	}
 	m.forget(key)
@@ -77,6 +78,72 @@ func TestOnTheWay(t *testing.T) {
 	} {
 		if got := onTheWay(c.before, c.after); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// What the operator wrote a moment ago counts before the watch shows it, and
+// no longer than that.
+func TestMemoryKnowsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "n", Name: "demo"}
+	version := func(uid types.UID, v string, ready int32) *v1alpha1.ModelService {
+		return &v1alpha1.ModelService{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo", UID: uid, ResourceVersion: v}, Status: v1alpha1.ModelServiceStatus{ReadyReplicas: ready},
+		}
+	}
+	m := newMemory()
+	m.written(key, "1", version("u1", "2", 1)) // of an object that was never seen
+	m.meet(key, "u1")
+	if m.echo(key, "2") || m.newest(key, version("u1", "1", 0)).Status.ReadyReplicas != 0 {
+		t.Error("an object that is not known has a status")
+	}
+	m.written(key, "1", version("u1", "2", 1))
+	if got := m.newest(key, version("u1", "1", 0)); got.ResourceVersion != "2" || got.Status.ReadyReplicas != 1 {
+		t.Errorf("the watch is behind, and its version counts: %+v", got)
+	}
+	if !m.echo(key, "2") || m.echo(key, "3") {
+		t.Error("the operator does not know its own write, or takes another's for it")
+	}
+	if got := m.newest(key, version("u1", "3", 7)); got.Status.ReadyReplicas != 7 {
+		t.Errorf("somebody else's later version is not believed: %+v", got)
+	}
+	if got := m.newest(key, version("u1", "1", 0)); got.Status.ReadyReplicas != 0 {
+		t.Error("what was written counts after the watch has shown more")
+	}
+	m.written(key, "3", version("u1", "4", 1))
+	m.meet(key, "u2")
+	if got := m.newest(key, version("u2", "3", 0)); got.UID != "u2" || m.echo(key, "4") {
+		t.Errorf("another object of the name has the status of the one before: %+v", got)
+	}
+}
+
+// The operator looks again where somebody else changed something.
+func TestOnlyOthersNewsIsNews(t *testing.T) {
+	t.Parallel()
+	m, key := newMemory(), types.NamespacedName{Namespace: "n", Name: "demo"}
+	old := &v1alpha1.ModelService{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo", UID: "u1", ResourceVersion: "1", Generation: 1}}
+	m.meet(key, "u1")
+	next := old.DeepCopy()
+	next.ResourceVersion = "2"
+	if !othersNews(m).Update(event.UpdateEvent{ObjectOld: old, ObjectNew: next}) || newMetadata().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: next}) {
+		t.Error("a status of somebody else is news, and one of which metadata alone is kept is none")
+	}
+	m.written(key, "1", next.DeepCopy())
+	if othersNews(m).Update(event.UpdateEvent{ObjectOld: old, ObjectNew: next}) {
+		t.Error("the operator's own status is news to it")
+	}
+	for what, change := range map[string]func(*v1alpha1.ModelService){
+		"generation": func(o *v1alpha1.ModelService) { o.Generation = 2 }, "label": func(o *v1alpha1.ModelService) { o.Labels = map[string]string{"a": "b"} },
+		"annotation": func(o *v1alpha1.ModelService) { o.Annotations = map[string]string{"a": "b"} }, "finalizer": func(o *v1alpha1.ModelService) { o.Finalizers = []string{"f"} },
+		"deletion": func(o *v1alpha1.ModelService) { o.DeletionTimestamp = &metav1.Time{} }, "UID": func(o *v1alpha1.ModelService) { o.UID = "u2" },
+		"owner": func(o *v1alpha1.ModelService) { o.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} },
+	} {
+		changed := next.DeepCopy()
+		change(changed)
+		// A watch that was interrupted tells of both at once.
+		if e := (event.UpdateEvent{ObjectOld: old, ObjectNew: changed}); !othersNews(m).Update(e) || !newMetadata().Update(e) {
+			t.Errorf("%s: a change beside the operator's own status is no news", what)
 		}
 	}
 }

@@ -52,10 +52,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	child := handler.EnqueueRequestsFromMapFunc(ownerOf)
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		For(&v1alpha1.ModelService{}).
+		For(&v1alpha1.ModelService{}, builder.WithPredicates(othersNews(r.memory))).
 		Watches(&appsv1.Deployment{}, child).
 		Watches(&corev1.Service{}, child).
-		Watches(&appsv1.ReplicaSet{}, child, builder.OnlyMetadata).
+		Watches(&appsv1.ReplicaSet{}, child, builder.OnlyMetadata, builder.WithPredicates(newMetadata())).
 		Watches(&corev1.Pod{}, child).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers,

@@ -60,7 +60,8 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (Obs
 	} else if err != nil {
 		return o, fmt.Errorf("read ModelService %s: %w", key, err)
 	}
-	o.Object = m
+	o.Object = r.memory.newest(key, m)
+	m = o.Object
 	// Nobody needs to ask for the children of an object that is new: where a
 	// name is taken, the creation says so, and the next look finds by whom.
 	fresh := r.memory.meet(key, m.UID) && m.Status.ObservedGeneration == 0 && !terminating(m)

@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"time"
@@ -37,7 +36,6 @@ func main() {
 	objects := flag.Int("objects", 0, "how many ModelServices; 0: as many as the form has")
 	reconcile := flag.Duration("reconcile", 0, "time between rounds of reconciliation; 0: as the form has it")
 	dir := flag.String("dir", "", "folder of the cluster's logs; default a temporary one")
-	binary := flag.String("modeldock", os.Getenv("MODELDOCK_BIN"), "a static modeldock; default: it is built")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -51,7 +49,7 @@ func main() {
 	if *reconcile > 0 {
 		chosen.reconcile = *reconcile
 	}
-	if err := run(ctx, chosen, *dir, *binary); err != nil {
+	if err := run(ctx, chosen, *dir); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -60,17 +58,16 @@ func main() {
 // tenant submits everything.
 const tenant = "team-a"
 
-func run(ctx context.Context, p plan, dir, binary string) (err error) {
+func run(ctx context.Context, p plan, dir string) (err error) {
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "bench-cluster-"); err != nil {
 			return fmt.Errorf("make a folder: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	if binary == "" {
-		if binary, err = build(ctx, dir); err != nil {
-			return err
-		}
+	binary, err := dock.Program(ctx, dir)
+	if err != nil {
+		return err
 	}
 	began := time.Now()
 	c, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(dir, "cluster"), ControlPlaneOnly: true, AuditLog: true})
@@ -97,14 +94,4 @@ func run(ctx context.Context, p plan, dir, binary string) (err error) {
 		return err
 	}
 	return s.measure(ctx)
-}
-
-func build(ctx context.Context, dir string) (string, error) {
-	program := filepath.Join(dir, "modeldock")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "modeldock.io/cmd/modeldock")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build modeldock: %w: %s", err, out)
-	}
-	return program, nil
 }

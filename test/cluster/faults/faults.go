@@ -3,6 +3,6 @@
 // controllers that are away for a while. They need MariaDB; those with traffic
 // need root, for a real node.
 //
-// MODELDOCK_FAULTS=long runs their long forms. MODELDOCK_BIN names a static
-// modeldock that is there already.
+// MODELDOCK_FAULTS=long runs their long forms. MODELDOCK_STATIC_BIN names a
+// static modeldock that is there already.
 package faults

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +38,10 @@ type bundle struct {
 
 func setup(t *testing.T, co cluster.Options, do dock.Options) *bundle {
 	t.Helper()
-	binary := program(t)
+	binary, err := dock.Program(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	c, err := cluster.Start(t.Context(), co)
 	if err != nil {
 		t.Fatal(err)
@@ -69,21 +70,6 @@ func setup(t *testing.T, co cluster.Options, do dock.Options) *bundle {
 		}
 	})
 	return &bundle{t: t, cluster: c, dock: d, admin: management.Client{URL: d.Controllers[0].URL, Key: d.Keys["admin"]}}
-}
-
-// program builds a static modeldock unless there is one.
-func program(t *testing.T) string {
-	t.Helper()
-	if path := os.Getenv("MODELDOCK_BIN"); path != "" {
-		return path
-	}
-	path := filepath.Join(t.TempDir(), "modeldock")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-C", "../../..", "-o", path, "./cmd/modeldock")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build modeldock: %v\n%s", err, out)
-	}
-	return path
 }
 
 // as calls the API of a controller with a tenant's key.

@@ -115,6 +115,8 @@ func TestReleaseBlocked(t *testing.T) {
 		}
 	}
 	defer on()
+	// C041: what ran there is not ready any more, once the node's lease is over.
+	eventually(t, 3*time.Minute, "nothing to be ready", func() bool { return a.Get("stuck").ReadyReplicas == 0 }, func() any { return a.Get("stuck") })
 	a.Release("stuck")
 	eventually(t, 2*time.Minute, "the release to be seen as blocked", func() bool {
 		if r := a.Get("stuck"); r.State != "reserved" || r.Held != 5 {

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -60,13 +58,8 @@ func run(m *testing.M) (code int) {
 }
 
 func (g *Ground) prepare(ctx context.Context) (err error) {
-	if g.Binary = os.Getenv("MODELDOCK_STATIC_BIN"); g.Binary == "" {
-		g.Binary = filepath.Join(g.Dir, "modeldock")
-		build := exec.CommandContext(ctx, "go", "build", "-C", "../../..", "-o", g.Binary, "./cmd/modeldock")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build modeldock: %w: %s", err, out)
-		}
+	if g.Binary, err = dock.Program(ctx, g.Dir); err != nil {
+		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if g.Cluster, err = cluster.Start(ctx, cluster.Options{AuditLog: true, Log: log}); err != nil {

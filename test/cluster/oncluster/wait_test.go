@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,4 +45,25 @@ func running(t *testing.T, i *Installation, c scenario.Caller, model string, wan
 		}
 		return false
 	}, func() any { return seen })
+}
+
+// served is how many requests the engine at a Pod's address has taken, as it
+// counts itself.
+func served(t *testing.T, ip string) (total float64) {
+	t.Helper()
+	resp, err := http.Get("http://" + ip + ":8000/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(name, "modeldock_simulated_requests_total") {
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				t.Fatalf("read the engine's metrics: %v", err)
+			}
+			total += n
+		}
+	}
+	return total
 }

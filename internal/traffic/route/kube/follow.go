@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -39,6 +40,9 @@ type Follower struct {
 	mu   sync.Mutex
 	told []traffic.Endpoint // nil before the first call
 }
+
+// longestBreath bounds the pause after a look at everything that there is.
+const longestBreath = 200 * time.Millisecond
 
 // New prepares a follower; the API server need not be there yet.
 func New(cfg Config) (*Follower, error) {
@@ -75,7 +79,13 @@ func (f *Follower) Run(ctx context.Context) {
 			both.Wait()
 			return
 		case <-f.dirty:
+			began := time.Now()
 			f.rebuild()
+			// While much changes, this takes a tenth of the time at most.
+			select {
+			case <-ctx.Done():
+			case <-time.After(min(9*time.Since(began), longestBreath)):
+			}
 		}
 	}
 }

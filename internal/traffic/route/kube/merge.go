@@ -78,6 +78,9 @@ func servedBy(svc *corev1.Service, ledger string) (traffic.Endpoint, bool) {
 	if e.Upstream == "" {
 		e.Upstream = e.Model
 	}
+	if n, err := strconv.Atoi(a[v1alpha1.AnnotationParallel]); err == nil && n > 0 {
+		e.Parallel = n
+	}
 	complete := e.Owner != "" && e.Model != "" && e.Version != "" && e.RequestID != "" && e.ObjectUID != ""
 	ours := ledger == "" || a[v1alpha1.AnnotationLedger] == ledger
 	return e, complete && ours && svc.DeletionTimestamp == nil

@@ -147,6 +147,12 @@ func TestMergeReadsWhatIsServed(t *testing.T) {
 	if got := Merge("", []*corev1.Service{svc}, all); got[0].Upstream != "org/model" {
 		t.Errorf("upstream %q", got[0].Upstream)
 	}
+	for said, want := range map[string]int{"4": 4, "0": 0, "-1": 0, "many": 0} {
+		svc.Annotations[v1alpha1.AnnotationParallel] = said
+		if got := Merge("", []*corev1.Service{svc}, all); got[0].Parallel != want {
+			t.Errorf("parallel %q is read as %d, want %d", said, got[0].Parallel, want)
+		}
+	}
 	if got := Merge("ledger-2", []*corev1.Service{svc}, all); len(got) != 0 {
 		t.Errorf("another ledger's: %+v", got)
 	}

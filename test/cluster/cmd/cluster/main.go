@@ -20,7 +20,8 @@ import (
 
 const usage = `usage: cluster.sh up     [--dir DIR] [--nodes N] [--simulated N] [--audit] [--bare] [--image NAME=PROGRAM]… [--manifest FILE]…
        cluster.sh down   [--dir DIR]
-       cluster.sh status [--dir DIR]`
+       cluster.sh status [--dir DIR]
+       cluster.sh free   gives back what clusters held whose process was killed`
 
 // errNotRunning makes status end with 3, as service managers do.
 var errNotRunning = errors.New("no cluster runs")
@@ -88,6 +89,8 @@ func run(ctx context.Context, args []string) error {
 		return down(ctx, s.dir)
 	case "status":
 		return status(s.dir)
+	case "free":
+		return cluster.CleanUp(ctx)
 	}
 	return errors.New(usage)
 }
