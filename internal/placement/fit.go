@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -22,11 +21,14 @@ type rank struct {
 	left int64 // free memory that is left on the chosen cards
 }
 
-func (a rank) compare(b rank) int {
+func (a rank) before(b rank) bool {
 	if a.cost != b.cost {
-		return cmp.Compare(a.cost, b.cost)
+		return a.cost < b.cost
 	}
-	return cmp.Or(cmp.Compare(a.odd, b.odd), cmp.Compare(a.left, b.left))
+	if a.odd != b.odd {
+		return a.odd < b.odd
+	}
+	return a.left < b.left
 }
 
 // Fit chooses cards of v for r, all or none. They are appended to buf, which
@@ -37,49 +39,63 @@ func (v *View) Fit(r *Request, seen *Sizes, buf []Chosen) (Choice, bool) {
 	if r.Check() != nil {
 		return Choice{}, false
 	}
+	if v.largest < r.MiB {
+		return Choice{}, false
+	}
+	var few [8]candidate // most requests need no more, and this costs no allocation
+	best := few[:0]
+	if r.Cards > len(few) {
+		best = make([]candidate, 0, r.Cards)
+	}
+	best = v.best(r, seen, best)
+	if len(best) < r.Cards {
+		return Choice{}, false
+	}
 	choice := Choice{Node: v.Name, Cards: buf}
-	after, last := rank{}, -1
-	for n := range r.Cards {
-		best, at, able := v.next(r, seen, after, last)
-		if able < r.Cards-n { // all or none, known after the first look
-			return Choice{}, false
-		}
-		c := &v.cards[at]
-		choice.Cards = append(choice.Cards, Chosen{UUID: c.UUID, Index: c.Index, FreeMiB: c.free})
-		choice.rank.cost += best.cost
-		choice.rank.odd += best.odd
-		choice.rank.left += best.left
-		after, last = best, at
+	for _, b := range best {
+		c := &v.cards[b.card]
+		choice.Cards = append(choice.Cards, Chosen{UUID: c.UUID, Index: c.Index, FreeMiB: v.spaces[b.card].free})
+		choice.rank.cost += b.cost
+		choice.rank.odd += b.odd
+		choice.rank.left += b.left
 	}
 	return choice, true
 }
 
-// next is the best card that comes after the one at last, whose rank is after,
-// and how many there are to choose from. The cards of a request are few: to
-// look once for each keeps it free of scratch memory.
-func (v *View) next(r *Request, seen *Sizes, after rank, last int) (best rank, at, able int) {
-	at = -1
+// candidate is a card that could be taken.
+type candidate struct {
+	rank
+	card int // in View.cards
+}
+
+// best fills the given space with the best cards for r, the best first, as
+// many as r asks for or as there are.
+func (v *View) best(r *Request, seen *Sizes, best []candidate) []candidate {
 	whole, cares := v.prefers(r)
 	constrained := !r.Only.empty() || !r.Not.empty()
-	for i := range v.cards {
-		c := &v.cards[i]
-		if c.free < r.MiB || constrained && !r.allows(c) {
+	for i := range v.spaces {
+		s := &v.spaces[i]
+		if s.free < r.MiB || constrained && !r.allows(&v.cards[i]) {
 			continue
 		}
-		left := c.free - r.MiB
-		k := rank{cost: seen.unusable(left) - seen.unusable(c.free), left: left}
-		if cares && c.whole != whole {
-			k.odd = 1
+		left := s.free - r.MiB
+		c := candidate{rank: rank{cost: seen.unusable(left) - seen.unusable(s.free), left: left}, card: i}
+		if cares && s.whole != whole {
+			c.odd = 1
 		}
-		if last >= 0 && cmp.Or(k.compare(after), cmp.Compare(i, last)) <= 0 {
-			continue // taken already
+		switch {
+		case len(best) < r.Cards:
+			best = append(best, c)
+		case c.before(best[len(best)-1].rank):
+			best[len(best)-1] = c
+		default:
+			continue
 		}
-		able++
-		if at < 0 || k.compare(best) < 0 {
-			best, at = k, i
+		for j := len(best) - 1; j > 0 && best[j].before(best[j-1].rank); j-- {
+			best[j], best[j-1] = best[j-1], best[j]
 		}
 	}
-	return best, at, able
+	return best
 }
 
 // prefers tells which of two equally good cards r's class takes: one that
@@ -112,8 +128,11 @@ func (r *Request) allows(c *cardView) bool {
 // Compare orders choices of different nodes for one request, the better first.
 // It is 0 only for the same cards.
 func (c Choice) Compare(other Choice) int {
-	if d := c.rank.compare(other.rank); d != 0 {
-		return d
+	switch {
+	case c.rank.before(other.rank):
+		return -1
+	case other.rank.before(c.rank):
+		return 1
 	}
 	return slices.CompareFunc(c.Cards, other.Cards, func(a, b Chosen) int { return strings.Compare(a.UUID, b.UUID) })
 }

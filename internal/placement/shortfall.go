@@ -35,9 +35,10 @@ func (v *View) Shortfall(r *Request) Shortfall {
 			continue
 		}
 		s.Usable++
-		s.FreeMiB += c.free
-		s.LargestMiB = max(s.LargestMiB, c.free)
-		if c.free >= r.MiB {
+		free := v.spaces[i].free
+		s.FreeMiB += free
+		s.LargestMiB = max(s.LargestMiB, free)
+		if free >= r.MiB {
 			s.Able++
 		}
 		if c.Stale {

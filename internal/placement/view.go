@@ -11,17 +11,23 @@ import (
 // View is what one node has free. It is made once and then only read, or kept
 // up to date by Take and Give; it is not safe for concurrent changes.
 type View struct {
-	Name  string
-	cards []cardView // by uuid, so that of equals the first one is taken
-	whole int        // healthy cards that nobody uses
+	Name    string
+	cards   []cardView // by uuid, so that of equals the first one is taken
+	spaces  []space    // of the same cards: all that most of a search reads
+	whole   int        // cards that nobody uses
+	largest int64      // fragment
 }
 
 type cardView struct {
-	free  int64 // what a request may take: never negative, 0 if unhealthy
-	whole bool
-	room  int64 // total − reserve − unaccounted − allocations; negative where overfull
-	held  int64 // allocations
 	Card
+	room int64 // total − reserve − unaccounted − allocations; negative where overfull
+	held int64 // allocations
+}
+
+// space is what a request may take of a card.
+type space struct {
+	free  int64 // never negative, 0 if unhealthy
+	whole bool  // nobody uses it
 }
 
 // CardState is what is known of one card.
@@ -35,7 +41,7 @@ type CardState struct {
 // what is measured but accounted to nobody. Allocations on other cards are left
 // out; a figure out of range, or a card that is listed twice, is an error.
 func NewView(n Node, held []Allocation) (*View, error) {
-	v := &View{Name: n.Name, cards: make([]cardView, len(n.Cards))}
+	v := &View{Name: n.Name, cards: make([]cardView, len(n.Cards)), spaces: make([]space, len(n.Cards))}
 	for i, c := range n.Cards {
 		if err := checkCard(c); err != nil {
 			return nil, fmt.Errorf("node %s: %w", n.Name, err)
@@ -47,7 +53,7 @@ func NewView(n Node, held []Allocation) (*View, error) {
 		if i > 0 && v.cards[i].UUID == v.cards[i-1].UUID {
 			return nil, fmt.Errorf("node %s: card %s is listed twice", n.Name, v.cards[i].UUID)
 		}
-		v.settle(&v.cards[i])
+		v.settle(i)
 	}
 	for _, a := range held {
 		if err := v.Take(a.Card, a.MiB); err != nil {
@@ -91,22 +97,30 @@ func (v *View) change(card string, mib, sign int64) error {
 		return fmt.Errorf("%d MiB on card %s: %d MiB are allocated there, and both cannot be", sign*mib, card, c.held)
 	}
 	c.held, c.room = held, room
-	v.settle(c)
+	v.settle(i)
 	return nil
 }
 
-// settle derives what the hot path reads.
-func (v *View) settle(c *cardView) {
-	if c.whole {
+// settle derives what a search reads of a card.
+func (v *View) settle(i int) {
+	c, old, now := &v.cards[i], v.spaces[i], space{}
+	if c.Healthy {
+		now.free = max(0, c.room)
+	}
+	now.whole = now.free > 0 && c.held == 0 && c.UnaccountedMiB == 0
+	v.spaces[i] = now
+	if old.whole {
 		v.whole--
 	}
-	c.free = 0
-	if c.Healthy {
-		c.free = max(0, c.room)
-	}
-	c.whole = c.free > 0 && c.held == 0 && c.UnaccountedMiB == 0
-	if c.whole {
+	if now.whole {
 		v.whole++
+	}
+	v.largest = max(v.largest, now.free)
+	if old.free == v.largest && now.free < old.free {
+		v.largest = 0
+		for _, s := range v.spaces {
+			v.largest = max(v.largest, s.free)
+		}
 	}
 }
 
@@ -117,43 +131,38 @@ func (v *View) find(card string) (int, bool) {
 // Clone returns a view that changes independently, to simulate on.
 func (v *View) Clone() *View {
 	w := *v
-	w.cards = slices.Clone(v.cards)
+	w.cards, w.spaces = slices.Clone(v.cards), slices.Clone(v.spaces)
 	return &w
 }
 
 // Cards lists the cards by uuid.
 func (v *View) Cards() iter.Seq[CardState] {
 	return func(yield func(CardState) bool) {
-		for _, c := range v.cards {
-			if !yield(CardState{Card: c.Card, AllocatedMiB: c.held, FreeMiB: c.free}) {
+		for i, c := range v.cards {
+			if !yield(CardState{Card: c.Card, AllocatedMiB: c.held, FreeMiB: v.spaces[i].free}) {
 				return
 			}
 		}
 	}
 }
 
-// FreeMiB is the sum over all healthy cards, LargestMiB the largest fragment.
+// FreeMiB is the sum over all healthy cards.
 func (v *View) FreeMiB() (total int64) {
-	for i := range v.cards {
-		total += v.cards[i].free
+	for _, s := range v.spaces {
+		total += s.free
 	}
 	return total
 }
 
 // LargestMiB is the largest fragment: the most that one request can get on one card.
-func (v *View) LargestMiB() (largest int64) {
-	for i := range v.cards {
-		largest = max(largest, v.cards[i].free)
-	}
-	return largest
-}
+func (v *View) LargestMiB() int64 { return v.largest }
 
 // FragmentedMiB is the free memory that a request of the sizes seen lately is
 // expected not to be able to use.
 func (v *View) FragmentedMiB(seen *Sizes) int64 {
 	var unusable int64
-	for i := range v.cards {
-		unusable += seen.unusable(v.cards[i].free) / sizeWeight
+	for _, s := range v.spaces {
+		unusable += seen.unusable(s.free) / sizeWeight
 	}
 	return unusable
 }
