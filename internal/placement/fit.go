@@ -16,17 +16,13 @@ type Choice struct {
 
 // rank orders choices: smaller is better, member by member.
 type rank struct {
-	cost int64 // growth of the expected unusable memory, MiB × sizeWeight; negative where it shrinks
-	odd  int64 // cards that are not what the class prefers
+	cost int64 // MiB × weights: growth of the expected unusable memory, and a share of what is left
 	left int64 // free memory that is left on the chosen cards
 }
 
 func (a rank) before(b rank) bool {
 	if a.cost != b.cost {
 		return a.cost < b.cost
-	}
-	if a.odd != b.odd {
-		return a.odd < b.odd
 	}
 	return a.left < b.left
 }
@@ -56,7 +52,6 @@ func (v *View) Fit(r *Request, seen *Sizes, buf []Chosen) (Choice, bool) {
 		c := &v.cards[b.card]
 		choice.Cards = append(choice.Cards, Chosen{UUID: c.UUID, Index: c.Index, FreeMiB: v.spaces[b.card].free})
 		choice.rank.cost += b.cost
-		choice.rank.odd += b.odd
 		choice.rank.left += b.left
 	}
 	return choice, true
@@ -71,7 +66,7 @@ type candidate struct {
 // best fills the given space with the best cards for r, the best first, as
 // many as r asks for or as there are.
 func (v *View) best(r *Request, seen *Sizes, best []candidate) []candidate {
-	whole, cares := v.prefers(r)
+	used, whole := v.tightness(r, seen)
 	constrained := !r.Only.empty() || !r.Not.empty()
 	for i := range v.spaces {
 		s := &v.spaces[i]
@@ -79,10 +74,11 @@ func (v *View) best(r *Request, seen *Sizes, best []candidate) []candidate {
 			continue
 		}
 		left := s.free - r.MiB
-		c := candidate{rank: rank{cost: seen.unusable(left) - seen.unusable(s.free), left: left}, card: i}
-		if cares && s.whole != whole {
-			c.odd = 1
+		tightness := used
+		if s.whole {
+			tightness = whole
 		}
+		c := candidate{rank: rank{cost: seen.unusable(left) - seen.unusable(s.free) + tightness*left, left: left}, card: i}
 		switch {
 		case len(best) < r.Cards:
 			best = append(best, c)
@@ -98,21 +94,29 @@ func (v *View) best(r *Request, seen *Sizes, best []candidate) []candidate {
 	return best
 }
 
-// prefers tells which of two equally good cards r's class takes: one that
-// nobody uses (whole), or one that is used. A large language model that
-// answers people has a card to itself where that strands nothing, but never
-// the node's last whole one. Recommenders share. Batch work fills holes,
-// which is what the ranks do by themselves.
-func (v *View) prefers(r *Request) (whole, cares bool) {
+// What a MiB that is left on the card counts, against one MiB × weights that
+// is expected to be lost: the share of best fit in the choice. bench/placement
+// is where these were found.
+const (
+	loose   = 0
+	usually = weights * 2 / 5
+	tight   = weights
+)
+
+// tightness is that share for cards that are used already and for those that
+// nobody uses. Batch work fills the tightest hole. A large language model that
+// answers people has a card to itself as long as more than half of the node's
+// cards are whole, unless models that need several cards are about: they miss
+// whole cards first. All others, recommenders foremost, pack.
+func (v *View) tightness(r *Request, seen *Sizes) (used, whole int64) {
+	several := r.Cards > 1 || seen != nil && seen.several
 	switch {
 	case r.Workload == modelspec.WorkloadBatch:
-		return false, false
-	case r.Class == modelspec.ClassRecommender:
-		return false, true
-	case r.Class == modelspec.ClassLLM:
-		return v.whole > r.Cards, true
+		return tight, tight
+	case r.Class == modelspec.ClassLLM && !several && v.whole*2 > len(v.cards):
+		return usually, loose
 	}
-	return false, false
+	return usually, usually
 }
 
 func (c Cards) empty() bool { return len(c.UUIDs) == 0 && len(c.Models) == 0 }
@@ -141,8 +145,7 @@ func (c Choice) Compare(other Choice) int {
 // numbers: smaller is better. It orders like Compare, except that less than a
 // MiB of expected unusable memory, and uuids, make no difference.
 func (c Choice) Rank() int64 {
-	const leftBits, costBits = 26, 35
-	cost := min(max(c.rank.cost/sizeWeight, -1<<costBits), 1<<costBits)
-	left := min(c.rank.left, 1<<leftBits-1)
-	return cost<<(leftBits+1) + min(c.rank.odd, 1)<<leftBits + left
+	const leftBits, costBits = 27, 35
+	cost := min(max(c.rank.cost/weights, -1<<costBits), 1<<costBits)
+	return cost<<leftBits + min(c.rank.left, 1<<leftBits-1)
 }

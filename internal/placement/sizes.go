@@ -5,88 +5,88 @@ import (
 	"slices"
 )
 
-// sizeWeight is what the weights of all sizes add up to. Integers make sums
-// exact and so independent of their order.
-const sizeWeight = 1 << 10
-
-// sizeSteps is the length of the table through which a size is found.
-const sizeSteps = 256
+const (
+	// weights of all sizes together, and what a MiB costs in a rank. Integers
+	// make sums exact and so independent of their order.
+	weights = int64(1) << 10
+	// A fragment's size is looked up in steps of 128 MiB, up to 512 GiB.
+	stepShift = 7
+	steps     = 4096
+	// mostSizes bounds what is counted, so that no sum overflows.
+	mostSizes = 1 << 12
+)
 
 // Sizes is the distribution of request sizes seen lately. It is immutable and
 // may be shared; nil stands for "none seen yet".
 type Sizes struct {
-	sizes  []int64 // distinct, ascending
-	beyond []int64 // beyond[i]: weight of sizes[i:]; one longer than sizes
-	shift  uint    // a size's step is size>>shift
-	first  [sizeSteps + 1]int32
+	slope   int64        // weight of all sizes
+	usable  [steps]int64 // of a fragment, by step: expected use × weights
+	several bool         // some asked for several cards
 }
 
-// NewSizes counts sizes of requests, MiB per card; one that asked for several
-// cards is listed once for each. None at all gives nil.
-func NewSizes(mib []int64) (*Sizes, error) {
-	if len(mib) == 0 {
+// NewSizes counts what requests asked for. None at all gives nil.
+func NewSizes(seen []Request) (*Sizes, error) {
+	if len(seen) == 0 {
 		return nil, nil //nolint:nilnil // nil is the distribution of nothing
 	}
-	sorted := slices.Sorted(slices.Values(mib))
-	if sorted[0] <= 0 || sorted[len(sorted)-1] > maxMiB {
-		return nil, fmt.Errorf("request sizes from %d to %d MiB: each must be from 1 to %d", sorted[0], sorted[len(sorted)-1], maxMiB)
+	if len(seen) > mostSizes {
+		return nil, fmt.Errorf("%d requests are too many to count sizes of; at most %d", len(seen), mostSizes)
 	}
 	s := &Sizes{}
-	for i, size := range sorted {
-		if i > 0 && size == sorted[i-1] {
-			continue
+	asked := map[int64]int64{} // memory, by size
+	var all int64
+	for _, r := range seen {
+		if err := r.Check(); err != nil {
+			return nil, fmt.Errorf("count request sizes: %w", err)
 		}
-		s.sizes = append(s.sizes, size)
-		s.beyond = append(s.beyond, sizeWeight*int64(len(sorted)-i)/int64(len(sorted)))
+		size := min(max(r.MiB, 1<<stepShift), steps<<stepShift)
+		asked[size] += size * int64(r.Cards)
+		all += size * int64(r.Cards)
+		s.several = s.several || r.Cards > 1
 	}
-	s.beyond = append(s.beyond, 0)
-	largest := s.sizes[len(s.sizes)-1]
-	for largest>>s.shift >= sizeSteps {
-		s.shift++
+	for mib, memory := range asked {
+		s.count(mib, weights*memory/all)
 	}
-	for step, i := 0, 0; step <= sizeSteps; step++ {
-		for i < len(s.sizes) && s.sizes[i]>>s.shift < int64(step) {
-			i++
-		}
-		s.first[step] = int32(i) //nolint:gosec // far fewer sizes than that
+	for i := 1; i < steps; i++ {
+		s.usable[i] += s.usable[i-1]
 	}
 	return s, nil
 }
 
-// unusable is how much of a fragment a request is expected not to be able to
-// use, times sizeWeight: all of it for each size that does not fit into it.
-// (Fragmentation as in Weng et al., "Beware of Fragmentation", USENIX ATC '23,
-// for memory alone.)
+// count notes where one more request of a size fits into a fragment.
+func (s *Sizes) count(mib, weight int64) {
+	s.slope += weight
+	for at := mib; at>>stepShift < steps; at += mib {
+		s.usable[at>>stepShift] += weight * mib
+	}
+}
+
+// unusable is how much of a fragment is expected to be lost, × weights: what
+// is left over when it is filled with requests of one size, on average over
+// the sizes, each as likely as memory is asked for in it. (A fragmentation
+// gradient in the sense of Weng et al., "Beware of Fragmentation", USENIX ATC
+// '23, but with remainders: all or nothing gave up large fragments too soon.)
+// It is exact to a step of 128 MiB; whether a request fits is always exact.
 func (s *Sizes) unusable(free int64) int64 {
 	if s == nil {
 		return 0
 	}
-	step := free >> s.shift
-	if step >= sizeSteps {
-		return 0 // larger than all that was seen
+	step := free >> stepShift
+	if step >= steps {
+		step, free = steps-1, steps<<stepShift-1
 	}
-	i := s.first[step]
-	for int(i) < len(s.sizes) && s.sizes[i] <= free {
-		i++
-	}
-	return free * s.beyond[i]
+	return s.slope*free - s.usable[step]
 }
 
 // recentRequests is how many requests Recent remembers.
 const recentRequests = 512
 
-// Recent remembers the sizes of the last 512 requests. It is not safe for
-// concurrent use.
+// Recent remembers the last 512 requests. It is not safe for concurrent use.
 type Recent struct {
-	owners []string // oldest first
-	sizes  map[string]recentSize
-	known  *Sizes
-	stale  bool
-}
-
-type recentSize struct {
-	mib   int64
-	cards int
+	owners   []string // oldest first
+	requests map[string]Request
+	known    *Sizes
+	stale    bool
 }
 
 // Saw remembers a request by its owner's UID: the same one again changes
@@ -95,18 +95,18 @@ func (r *Recent) Saw(owner string, req Request) error {
 	if err := req.Check(); err != nil {
 		return err
 	}
-	if r.sizes == nil {
-		r.sizes = map[string]recentSize{}
+	if r.requests == nil {
+		r.requests = map[string]Request{}
 	}
-	if _, again := r.sizes[owner]; again {
+	if _, again := r.requests[owner]; again {
 		return nil
 	}
 	if len(r.owners) == recentRequests {
-		delete(r.sizes, r.owners[0])
+		delete(r.requests, r.owners[0])
 		r.owners = slices.Delete(r.owners, 0, 1)
 	}
 	r.owners = append(r.owners, owner)
-	r.sizes[owner] = recentSize{mib: req.MiB, cards: req.Cards}
+	r.requests[owner] = Request{MiB: req.MiB, Cards: req.Cards}
 	r.stale = true
 	return nil
 }
@@ -116,14 +116,13 @@ func (r *Recent) Sizes() (*Sizes, error) {
 	if !r.stale {
 		return r.known, nil
 	}
-	var mib []int64
+	seen := make([]Request, 0, len(r.owners))
 	for _, owner := range r.owners {
-		s := r.sizes[owner]
-		mib = append(mib, slices.Repeat([]int64{s.mib}, s.cards)...)
+		seen = append(seen, r.requests[owner])
 	}
-	known, err := NewSizes(mib)
+	known, err := NewSizes(seen)
 	if err != nil {
-		return nil, fmt.Errorf("count the sizes of recent requests: %w", err)
+		return nil, err
 	}
 	r.known, r.stale = known, false
 	return known, nil

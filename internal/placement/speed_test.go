@@ -31,7 +31,11 @@ func fleet(tb testing.TB, nodes int) ([]*View, *Sizes) {
 		}
 		views = append(views, v)
 	}
-	seen, err := NewSizes(asked)
+	var requests []Request
+	for _, mib := range asked {
+		requests = append(requests, Request{MiB: mib, Cards: 1})
+	}
+	seen, err := NewSizes(requests)
 	if err != nil {
 		tb.Fatal(err)
 	}

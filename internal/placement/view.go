@@ -157,12 +157,12 @@ func (v *View) FreeMiB() (total int64) {
 // LargestMiB is the largest fragment: the most that one request can get on one card.
 func (v *View) LargestMiB() int64 { return v.largest }
 
-// FragmentedMiB is the free memory that a request of the sizes seen lately is
-// expected not to be able to use.
+// FragmentedMiB is the free memory that requests of the sizes seen lately are
+// expected to leave unused.
 func (v *View) FragmentedMiB(seen *Sizes) int64 {
-	var unusable int64
+	var lost int64
 	for _, s := range v.spaces {
-		unusable += seen.unusable(s.free) / sizeWeight
+		lost += max(0, seen.unusable(s.free)/weights)
 	}
-	return unusable
+	return lost
 }
