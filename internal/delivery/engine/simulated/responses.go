@@ -96,7 +96,9 @@ func (e *Engine) streamResponse(w http.ResponseWriter, r *http.Request, in reque
 		return members
 	}
 	send("response.created", map[string]any{"response": responseOf(in, id, "in_progress", []any{})})
-	send("response.output_item.added", map[string]any{"output_index": 0, "item": messageItem(item, "in_progress", "")})
+	opened := messageItem(item, "in_progress", "")
+	opened["content"] = []any{} // its one part follows
+	send("response.output_item.added", map[string]any{"output_index": 0, "item": opened})
 	send("response.content_part.added", at(map[string]any{"part": outputText("")}))
 	for i, token := range a.tokens {
 		if !e.pace(r.Context(), i) || !send("response.output_text.delta", at(map[string]any{"delta": token, "logprobs": []any{}})) {
