@@ -135,6 +135,22 @@ func scalar(raw json.RawMessage) string {
 	return string(raw)
 }
 
+// brokenAnswer is the failure that a response's own last event tells of.
+func brokenAnswer(e wire.Event) *failure {
+	var doc struct {
+		Response struct {
+			Error json.RawMessage `json:"error"`
+		} `json:"response"`
+	}
+	f := engineFailure(http.StatusBadGateway, "the model failed in the middle of its answer")
+	if json.Unmarshal(e.Data, &doc) == nil {
+		if said, ok := readErrorObject(doc.Response.Error); ok && said.code != "" {
+			f.code = said.code
+		}
+	}
+	return f
+}
+
 // failureOf is the failure that an event of a stream reports.
 func failureOf(e wire.Event) *failure {
 	text := e.Data

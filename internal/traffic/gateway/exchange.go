@@ -27,6 +27,7 @@ type exchange struct {
 	silent    bool // …unless nobody known called
 	started   bool // the status is on its way to the caller
 	aborted   bool // the connection has to be cut
+	plain     bool // the answer may be text instead of JSON
 	events    bool // the answer began as events, before an engine was found
 	settled   bool // the record of a complete answer was handed over
 	meter     *meter

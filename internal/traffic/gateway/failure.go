@@ -25,6 +25,7 @@ const (
 var (
 	errNoModel    = errors.New(`the member "model" is missing; name a model, GET /v1/models lists yours`)
 	errNoMessages = errors.New(`"messages" must be an array with at least one message`)
+	errBackground = errors.New(`"background" cannot be true: an answer is given on the connection that asked for it, and not kept to be fetched later; leave it out`)
 	// errGone means that the caller left; there is nobody to answer.
 	errGone = errors.New("the caller left")
 	// errAborted ends an answer that has begun and cannot be completed: the
@@ -128,7 +129,7 @@ func unknownPath(path string) error {
 	return &failure{
 		status: http.StatusNotFound, kind: typeRequest, code: "unknown_url", outcome: traffic.NotFound,
 		message: fmt.Sprintf("there is nothing at %.200q; the gateway serves POST /v1/chat/completions, "+
-			"/v1/completions, /v1/embeddings and GET /v1/models", path),
+			"/v1/completions, /v1/responses, /v1/embeddings, /v1/rerank, /v1/audio/transcriptions, GET /v1/models and /v1/models/{id}", path),
 	}
 }
 

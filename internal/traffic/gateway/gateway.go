@@ -121,16 +121,22 @@ type operation struct {
 	path     string
 	streams  bool // it can answer with a stream of completions
 	messages bool // it needs the member "messages"
+	usage    bool // a stream tells its usage only if asked to
+	form     bool // its body is a multipart form
 }
 
 // operationFor is the explicit list: what is not here is not served.
 func operationFor(path string) (operation, bool) {
 	switch path {
 	case "/v1/chat/completions":
-		return operation{path: path, streams: true, messages: true}, true
+		return operation{path: path, streams: true, messages: true, usage: true}, true
 	case "/v1/completions":
+		return operation{path: path, streams: true, usage: true}, true
+	case "/v1/responses":
 		return operation{path: path, streams: true}, true
-	case "/v1/embeddings":
+	case "/v1/audio/transcriptions":
+		return operation{path: path, streams: true, form: true}, true
+	case "/v1/embeddings", "/v1/rerank":
 		return operation{path: path}, true
 	}
 	return operation{}, false

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"net/http"
+
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway/wire"
 )
@@ -24,7 +26,7 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 		return err
 	}
 	defer body.release()
-	asked, err := wire.ScanRequest(body.bytes)
+	asked, err := op.scan(x.r.Header, body.bytes)
 	x.rec.Model = typedName(asked.Model) // until it is known which one that is
 	if err == nil {
 		err = op.check(&asked)
@@ -72,7 +74,15 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 
 	// 6. Relay what comes, as it comes.
 	stream := op.streams && asked.Stream
-	return g.relay(x, answer, stream, stream && !asked.AsksUsage)
+	return g.relay(x, answer, stream, stream && op.usage && !asked.AsksUsage)
+}
+
+// scan finds in the body what the gateway has to know.
+func (op operation) scan(h http.Header, body []byte) (wire.Request, error) {
+	if op.form {
+		return wire.ScanForm(h["Content-Type"], body)
+	}
+	return wire.ScanRequest(body)
 }
 
 // check tells what the operation needs and the body does not have.
@@ -82,6 +92,8 @@ func (op operation) check(asked *wire.Request) error {
 		return &wire.RequestError{Param: "model", Code: "missing_model", Err: errNoModel}
 	case op.messages && asked.Messages != wire.Filled:
 		return &wire.RequestError{Param: "messages", Code: "empty_messages", Err: errNoMessages}
+	case asked.Background:
+		return &wire.RequestError{Param: "background", Code: "unsupported_value", Err: errBackground}
 	}
 	return nil
 }

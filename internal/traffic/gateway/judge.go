@@ -37,6 +37,8 @@ func (a *answer) sealed() bool {
 func (x *exchange) judge(a *answer, start []byte, whole, stream bool) (wire.Chunk, error) {
 	text := bytes.TrimLeft(start, " \t\r\n")
 	switch {
+	case x.plain && strings.HasPrefix(a.media(), "text/") && a.media() != "text/html":
+		return wire.Chunk{}, nil // a transcript, which may be empty
 	case len(text) == 0 && whole:
 		return wire.Chunk{}, x.invalidAnswer(fmt.Sprintf("%d with an empty body", a.StatusCode), "")
 	case a.sealed():

@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	// bytesPerToken turns a request's size into tokens, roughly.
-	bytesPerToken = 4
 	// assumedTokens is how long an answer is taken to be whose request does
 	// not bound it. Its usage corrects that.
 	assumedTokens = 256
@@ -43,7 +41,7 @@ func (g *Gateway) admit(x *exchange, key *traffic.Key, op operation, asked *wire
 	if !limited || limits.Together == (traffic.Rates{}) && limits.PerKey == (traffic.Rates{}) {
 		return nil
 	}
-	s := &spending{prompt: max(1, int64(size)/bytesPerToken)}
+	s := &spending{prompt: asked.InputTokens(size)}
 	s.all = s.prompt + answerTokens(op, asked)
 	d := g.cfg.Limiter.Take(x.r.Context(), limit.Demand{
 		ID: x.rec.RequestID, Tenant: key.Tenant, Key: key.ID, Limits: limits, Tokens: s.all,

@@ -70,7 +70,7 @@ func (g *Gateway) attempt(x *exchange, op operation, m *traffic.Model, lease *ro
 	if upstream == "" {
 		upstream = m.Name
 	}
-	b.patch(asked.Patches(upstream, op.streams))
+	b.patch(asked.Patches(upstream, op.usage))
 	if a, err = g.forward(x, op, endpoint.Address, b); err != nil {
 		var f *failure
 		if errors.As(err, &f) && f.unsent {

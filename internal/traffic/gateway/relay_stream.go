@@ -38,10 +38,11 @@ type streamRelay struct {
 	filled int
 	unsent bool // something was written and not flushed
 
-	content     bool   // content was passed, perhaps not flushed yet
-	seen, ended uint64 // choices that were seen and that have a finish_reason
-	done        bool   // [DONE] was passed
-	lastByte    byte   // that was written
+	content     bool     // content was passed, perhaps not flushed yet
+	seen, ended uint64   // choices that were seen and that have a finish_reason
+	done        bool     // [DONE], or what stands for it, was passed
+	broken      *failure // that event said that the answer failed
+	lastByte    byte     // that was written
 }
 
 // relayStream passes events byte for byte, flushed with every read. One event
@@ -80,7 +81,7 @@ func (s *streamRelay) reset(x *exchange, cancel context.CancelFunc, dropUsage bo
 	s.x, s.rc, s.cancel, s.dropUsage = x, http.NewResponseController(x.w), cancel, dropUsage
 	s.scan, s.reader = wire.EventScanner{}, wire.Reader{}
 	s.window, s.filled, s.unsent = s.base[:], 0, false
-	s.content, s.seen, s.ended, s.done, s.lastByte = false, 0, 0, false, 0
+	s.content, s.seen, s.ended, s.done, s.broken, s.lastByte = false, 0, 0, false, nil, 0
 }
 
 func (s *streamRelay) run(source io.Reader) error {
@@ -115,6 +116,7 @@ func (s *streamRelay) pass() (ended bool, err error) {
 			break
 		}
 		chunk := s.reader.Read(event)
+		s.readLong(&chunk, event, win[to:event.End])
 		switch {
 		case chunk.Kind == wire.Failure && !s.done:
 			failed = failureOf(event)
@@ -125,6 +127,9 @@ func (s *streamRelay) pass() (ended bool, err error) {
 			from = event.End
 		}
 		to = event.End
+		if chunk.Kind == wire.Broken && !s.done {
+			s.broken = brokenAnswer(event)
+		}
 		s.note(chunk)
 		if err != nil {
 			return true, err
@@ -150,13 +155,21 @@ func (s *streamRelay) note(c wire.Chunk) {
 	s.content = s.content || c.Kind == wire.Content
 	s.seen |= c.Seen
 	s.ended |= c.Ended
-	s.done = s.done || c.Kind == wire.Done
+	s.done = s.done || c.Kind == wire.Done || c.Kind == wire.Broken
 	if c.Reported {
 		s.x.rec.PromptTokens, s.x.rec.CompletionTokens = c.Prompt, c.Completion
 		s.x.settled = false
 	}
 	if c.Kind == wire.Content && s.x.spend != nil {
 		s.x.spend.chunks++
+	}
+}
+
+// readLong looks for the usage in the end of a last event that was too long to
+// be kept.
+func (s *streamRelay) readLong(c *wire.Chunk, e wire.Event, rest []byte) {
+	if e.Torn && c.Kind == wire.Done {
+		c.Usage = wire.ReadTailUsage(rest)
 	}
 }
 
@@ -178,7 +191,11 @@ func (s *streamRelay) flush(goesOn bool) error {
 		s.x.contentDelivered(now, goesOn && !s.done)
 	}
 	if s.done {
-		s.x.completed(now)
+		if s.broken != nil {
+			s.x.note(s.broken)
+		} else {
+			s.x.completed(now)
+		}
 		time.AfterFunc(afterDone, s.cancel) // unless the engine ends by itself
 	}
 	return nil
@@ -200,7 +217,7 @@ func (s *streamRelay) write(p []byte) error {
 // of it was there.
 func (s *streamRelay) conclude() {
 	s.x.settle()
-	if s.x.fill != nil && s.seen != 0 && s.ended == s.seen {
+	if s.x.fill != nil && s.broken == nil && s.seen != 0 && s.ended == s.seen {
 		s.x.store(s.contentType)
 	}
 	s.x.fill = nil

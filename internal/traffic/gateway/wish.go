@@ -40,6 +40,7 @@ func (g *Gateway) prepare(x *exchange, m *traffic.Model, asked *wire.Request, b 
 	if w.class, err = g.priorityOf(h.Get("X-Modeldock-Priority"), x.rec.Tenant); err != nil {
 		return err
 	}
+	x.plain = asked.Plain
 	w.progress = asked.Stream && h.Get("X-Modeldock-Progress") == "1"
 	w.patience, err = patienceOf(h, m)
 	return err

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import OpenAI from 'openai'
+import OpenAI, { toFile } from 'openai'
 
 const client = new OpenAI({ maxRetries: 0 })
 const messages = [{ role: 'user', content: 'hello' }]
@@ -62,3 +62,78 @@ test('401 is an AuthenticationError', () =>
   failing(new OpenAI({ apiKey: 'mdk_nobody_nothingnothingnothing', maxRetries: 0 }).chat.completions.create({ model: 'tiny', messages }), OpenAI.AuthenticationError, 401))
 test('404 is a NotFoundError', () => failing(client.chat.completions.create({ model: 'nothing', messages }), OpenAI.NotFoundError, 404))
 test('503 is an InternalServerError', () => failing(client.chat.completions.create({ model: 'broken', messages }), OpenAI.InternalServerError, 503))
+
+test('a tool is called, whole and streamed', async () => {
+  const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object', properties: { text: { type: 'string' } } } } }]
+  const ask = { model: 'tiny', messages, tools, tool_choice: 'required' }
+  const whole = await client.chat.completions.create(ask)
+  assert.equal(whole.choices[0].finish_reason, 'tool_calls')
+  const { name, arguments: text } = whole.choices[0].message.tool_calls[0].function
+  assert.equal(name, 'weather')
+  assert.match(JSON.parse(text).text, /hello/)
+  const final = await client.chat.completions.stream(ask).finalChatCompletion()
+  assert.equal(final.choices[0].message.tool_calls[0].function.arguments, text)
+})
+
+test('usage of a stream comes only if it is asked for', async () => {
+  for (const include_usage of [true, false]) {
+    let usage = null
+    for await (const chunk of await client.chat.completions.create({ model: 'tiny', messages, stream: true, stream_options: { include_usage } })) usage = chunk.usage ?? usage
+    assert.equal(usage !== null, include_usage)
+  }
+})
+
+test('responses, whole and streamed', async () => {
+  const whole = await client.responses.create({ model: 'tiny', input: 'hello' })
+  assert.ok(whole.output_text.length > 0)
+  assert.ok(whole.usage.output_tokens > 0)
+  const stream = client.responses.stream({ model: 'tiny', input: 'hello' })
+  let deltas = ''
+  stream.on('response.output_text.delta', (event) => (deltas += event.delta))
+  const final = await stream.finalResponse()
+  assert.equal(final.status, 'completed')
+  assert.equal(final.output_text, whole.output_text)
+  assert.equal(deltas, whole.output_text)
+})
+
+test('transcriptions, whole, as text and streamed', async () => {
+  const file = () => toFile(Buffer.from('RIFF and some sound'), 'a.wav')
+  const whole = await client.audio.transcriptions.create({ model: 'tiny', file: await file() })
+  assert.ok(whole.text.length > 0)
+  const text = await client.audio.transcriptions.create({ model: 'tiny', file: await file(), response_format: 'text' })
+  assert.equal(text.trim(), whole.text)
+  let streamed = ''
+  for await (const event of await client.audio.transcriptions.create({ model: 'tiny', file: await file(), stream: true })) {
+    if (event.type === 'transcript.text.delta') streamed += event.delta
+  }
+  assert.equal(streamed, whole.text)
+})
+
+test('one model', async () => {
+  const model = await client.models.retrieve('tiny')
+  assert.equal(model.id, 'tiny')
+  assert.equal(model.object, 'model')
+  await failing(client.models.retrieve('nothing'), OpenAI.NotFoundError, 404)
+})
+
+test('reranking through the client as it is', async () => {
+  const answer = await client.post('/rerank', { body: { model: 'tiny', query: 'cold rain', documents: ['sun', 'cold rain today'], top_n: 1 } })
+  assert.equal(answer.results[0].index, 1)
+})
+
+test('retries what says so, and not what does not', async () => {
+  let calls = 0
+  const counting = new OpenAI({ maxRetries: 1, fetch: (...args) => (calls++, fetch(...args)) })
+  await assert.rejects(counting.chat.completions.create({ model: 'nothing', messages }), OpenAI.NotFoundError)
+  assert.equal(calls, 1)
+})
+
+test('a time-out is a time-out', () =>
+  assert.rejects(new OpenAI({ maxRetries: 0, timeout: 1 }).chat.completions.create({ model: 'tiny', messages }), OpenAI.APIConnectionTimeoutError))
+
+test('abort before the answer', async () => {
+  const abort = new AbortController()
+  const answer = client.chat.completions.create({ model: 'tiny', messages }, { signal: abort.signal })
+  abort.abort()
+  await assert.rejects(answer, OpenAI.APIUserAbortError)
+})

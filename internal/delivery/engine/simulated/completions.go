@@ -52,6 +52,10 @@ func (e *Engine) chat(w http.ResponseWriter, r *http.Request, in request) {
 		fail(w, http.StatusBadRequest, "invalid_request_error", "messages must hold at least one message")
 		return
 	}
+	if name, wanted := in.wantsTool(); wanted {
+		e.callTool(w, r, in, name)
+		return
+	}
 	e.complete(w, r, in, chatShape())
 }
 
@@ -106,12 +110,8 @@ func (e *Engine) stream(w http.ResponseWriter, r *http.Request, in request, a an
 		}
 	}
 	e.metrics.prompted.Add(float64(a.promptTokens))
-	ok := send([]any{s.last(a.finish)}, nil)
-	if ok && in.StreamOptions.IncludeUsage {
-		ok = send([]any{}, a.usage())
-	}
-	if ok {
-		_, _ = fmt.Fprint(w, "data: [DONE]\n\n")
+	if send([]any{s.last(a.finish)}, nil) {
+		e.endStream(w, in, a, head)
 	}
 }
 

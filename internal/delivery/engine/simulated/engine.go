@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 )
+
+const maxBody = 32 << 20
 
 // Engine answers like a model server. It is safe for concurrent use.
 type Engine struct {
@@ -40,6 +43,9 @@ func (e *Engine) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/chat/completions", e.inference(e.chat))
 	mux.HandleFunc("POST /v1/completions", e.inference(e.completion))
 	mux.HandleFunc("POST /v1/embeddings", e.inference(e.embeddings))
+	mux.HandleFunc("POST /v1/responses", e.inference(e.responses))
+	mux.HandleFunc("POST /v1/rerank", e.inference(e.rerank))
+	mux.HandleFunc("POST /v1/audio/transcriptions", e.inference(e.transcription))
 	mux.Handle("GET /metrics", e.metrics.handler())
 	return e.hanging(mux)
 }
@@ -84,9 +90,9 @@ func (e *Engine) inference(serve func(http.ResponseWriter, *http.Request, reques
 			fail(w, http.StatusServiceUnavailable, "loading", "the model is loading")
 			return
 		}
-		var in request
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 32<<20)).Decode(&in); err != nil {
-			fail(w, http.StatusBadRequest, "invalid_request_error", "the body is not the JSON of a request: "+err.Error())
+		in, err := readRequest(w, r)
+		if err != nil {
+			fail(w, http.StatusBadRequest, "invalid_request_error", err.Error())
 			return
 		}
 		if in.Model != e.opts.Model {
@@ -104,6 +110,18 @@ func (e *Engine) inference(serve func(http.ResponseWriter, *http.Request, reques
 		}
 		serve(w, r, in)
 	}
+}
+
+// readRequest reads JSON, or the form of a transcription.
+func readRequest(w http.ResponseWriter, r *http.Request) (in request, err error) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
+		return readForm(r)
+	}
+	if err = json.NewDecoder(r.Body).Decode(&in); err != nil {
+		err = fmt.Errorf("the body is not the JSON of a request: %w", err)
+	}
+	return in, err
 }
 
 // takeSlot waits for one of the concurrent places; a caller that leaves while

@@ -21,6 +21,16 @@ type request struct {
 	StreamOptions       struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
+	MaxOutputTokens *int            `json:"max_output_tokens"`
+	Tools           []tool          `json:"tools"`
+	ToolChoice      json.RawMessage `json:"tool_choice"`
+	Query           string          `json:"query"`
+	Documents       []string        `json:"documents"`
+	TopN            int             `json:"top_n"`
+
+	sound  []byte // of a transcription
+	format string // of its answer
+
 	Dimensions     int    `json:"dimensions"`
 	EncodingFormat string `json:"encoding_format"`
 }
@@ -37,6 +47,7 @@ func (r request) promptText() string {
 		b.WriteByte(' ')
 	}
 	b.WriteString(textOf(r.Prompt))
+	b.WriteString(r.inputText())
 	return b.String()
 }
 
@@ -72,7 +83,7 @@ func (e *Engine) answerTo(r request) answer {
 	prompt := r.promptText()
 	a := answer{finish: "stop", promptTokens: max(1, len(strings.Fields(prompt)))}
 	n := e.opts.Tokens
-	for _, limit := range []*int{r.MaxTokens, r.MaxCompletionTokens} {
+	for _, limit := range []*int{r.MaxTokens, r.MaxCompletionTokens, r.MaxOutputTokens} {
 		if limit != nil && *limit >= 1 && *limit < n {
 			n, a.finish = *limit, "length"
 		}

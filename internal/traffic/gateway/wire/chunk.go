@@ -15,6 +15,7 @@ const (
 	UsageOnly             // it carries the usage and no choice
 	Done                  // [DONE]
 	Failure               // the engine reports an error, in whatever form
+	Broken                // the last event of an answer that failed; it passes as it is
 )
 
 // Chunk is what one event, or one whole answer, says.
@@ -50,7 +51,7 @@ func (r *Reader) Read(e Event) Chunk {
 func (r *Reader) read(e Event) Chunk {
 	switch {
 	case e.Torn:
-		return Chunk{Kind: Content}
+		return Chunk{Kind: Content}.ending(e.Ends)
 	case e.Failed || (!e.HasData && e.Stray != nil):
 		return Chunk{Kind: Failure}
 	case !e.HasData:
@@ -114,8 +115,10 @@ type walker struct {
 	ended   bool  // it has a finish_reason
 	text    span  // the last value that counted as content
 	listed  bool  // "choices" is there
+	total   int64 // "total_tokens" of the usage
 	failed  bool  // "error" is there and not null
 	message bool  // "message" or "detail" is there
+	typed
 }
 
 func (w *walker) verdict() Chunk {
@@ -123,7 +126,14 @@ func (w *walker) verdict() Chunk {
 	switch {
 	case w.failed || (w.message && !w.listed):
 		c.Kind = Failure
-	case c.Reported && w.choices == 0:
+	case w.ends != Open:
+		return c.ending(w.ends)
+	case w.listing, w.plain && !w.listed:
+		c.Seen |= 1
+		if w.plain || w.completed {
+			c.Ended |= 1
+		}
+	case c.Reported && w.choices == 0 && !w.delta:
 		c.Kind = UsageOnly
 	}
 	return c
@@ -149,6 +159,8 @@ func (w *walker) answerMember(key []byte) error {
 		return w.array(w.choice)
 	case "usage":
 		return w.usage()
+	case "type", "status", "delta", "text", "response", "output":
+		return w.typedMember(string(key))
 	case "error":
 		w.failed = w.space() != 'n'
 	case "message", "detail":
@@ -216,15 +228,21 @@ func (w *walker) usage() error {
 		return w.skip(1)
 	}
 	w.found.Reported = true
-	return w.object(w.usageMember)
+	err := w.object(w.usageMember)
+	if w.found.Prompt == 0 && w.found.Completion == 0 {
+		w.found.Prompt = w.total // of what only reads
+	}
+	return err
 }
 
 func (w *walker) usageMember(key []byte) error {
 	switch string(key) {
-	case "prompt_tokens":
+	case "prompt_tokens", "input_tokens":
 		return w.count(&w.found.Prompt)
-	case "completion_tokens":
+	case "completion_tokens", "output_tokens":
 		return w.count(&w.found.Completion)
+	case "total_tokens":
+		return w.count(&w.total)
 	}
 	return w.skip(2)
 }

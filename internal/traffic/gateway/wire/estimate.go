@@ -2,6 +2,8 @@ package wire
 
 const (
 	bytesPerToken = 4
+	// bytesPerSpokenToken is for sound at 64 kbit/s and three tokens a second.
+	bytesPerSpokenToken = 2700
 	// unsaidTokens is what an answer is taken for whose length the caller
 	// does not bound.
 	unsaidTokens = 256
@@ -12,9 +14,21 @@ const (
 // begin the same.
 func (r *Request) Prompt(body []byte) []byte { return r.prompt.of(body) }
 
+// InputTokens estimates what the request brings, by its body's size. Of a form nearly all is
+// sound, whose words are few for its bytes.
+func (r *Request) InputTokens(size int) int64 {
+	if r.form {
+		return max(1, int64(size)/bytesPerSpokenToken)
+	}
+	return max(1, int64(size)/bytesPerToken)
+}
+
 // Tokens estimates what the request will hold in an engine while it runs:
 // prompt and answer. It needs no tokenizer and errs as text does.
 func (r *Request) Tokens() int64 {
+	if r.form {
+		return r.InputTokens(r.formSize) + unsaidTokens
+	}
 	answer := int64(unsaidTokens)
 	if r.MaxTokens > 0 {
 		answer = r.MaxTokens

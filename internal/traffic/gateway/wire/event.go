@@ -9,6 +9,7 @@ type Event struct {
 	HasData bool
 	Failed  bool   // it says "event: error"
 	Named   bool   // it has another name than that and SSE's own "message"
+	Ends    Ending // what its name says about the end of the answer
 	Stray   []byte // the first line that is no field at all: text of a crash
 	Torn    bool   // its beginning was given up, see GiveUp
 }
@@ -30,6 +31,7 @@ type EventScanner struct {
 	joined []byte
 	failed bool
 	named  bool
+	ends   Ending
 	stray  span
 	strays bool
 }
@@ -80,7 +82,7 @@ func (s *EventScanner) GiveUp() {
 	s.inLine = s.inLine || s.pos > s.line
 	s.pos, s.line = 0, 0
 	s.torn, s.opened = true, true
-	s.lines, s.joined, s.failed, s.named, s.strays = 0, nil, false, false, false
+	s.lines, s.joined, s.failed, s.named, s.strays = 0, nil, false, false, false // what ends the answer stays known
 }
 
 // Shift tells that the first n bytes of the window were dropped. They must
@@ -131,6 +133,7 @@ func (s *EventScanner) field(win []byte, line span) {
 		s.addData(win, value)
 	case string(name) == "event":
 		s.failed, s.named = eventName(value.of(win))
+		s.ends = endingOf(value.of(win))
 	case !fieldName(name) && !s.strays:
 		s.stray, s.strays = line, true
 	}
@@ -175,7 +178,7 @@ func fieldName(name []byte) bool {
 
 // finish makes the event of what the lines said and begins the next one.
 func (s *EventScanner) finish(win []byte) Event {
-	e := Event{End: s.pos, Failed: s.failed, Named: s.named, HasData: s.lines > 0, Torn: s.torn}
+	e := Event{End: s.pos, Failed: s.failed, Named: s.named, Ends: s.ends, HasData: s.lines > 0, Torn: s.torn}
 	switch {
 	case s.lines == 1:
 		e.Data = s.data.of(win)
@@ -189,7 +192,7 @@ func (s *EventScanner) finish(win []byte) Event {
 		s.joined = nil
 	}
 	s.lines, s.data, s.failed, s.named, s.strays = 0, span{}, false, false, false
-	s.torn, s.opened = false, false
+	s.torn, s.opened, s.ends = false, false, Open
 	return e
 }
 

@@ -36,7 +36,13 @@ type Request struct {
 	// Repeatable tells that the same request is meant to get the same answer:
 	// its temperature is 0, or it has a seed.
 	Repeatable bool
+	// Background tells that the answer is not wanted now but fetched later.
+	Background bool
+	// Plain tells that the answer is asked for as text instead of JSON.
+	Plain bool
 
+	form       bool // it is a multipart form, not JSON
+	formSize   int
 	model      span // the value, with its quotes
 	options    span // the value of stream_options, zero if absent
 	usage      span // the value of include_usage, zero if absent
@@ -87,8 +93,11 @@ func (r *Request) member(c *cursor, raw []byte) error {
 		return r.scanOptions(c)
 	case "messages":
 		return r.scanPrompt(c, func() error { return r.scanMessages(c) })
-	case "prompt", "input":
+	case "prompt", "input", "documents":
 		return r.scanPrompt(c, func() error { return c.skip(1) })
+	case "background":
+		r.Background = c.space() == 't'
+		return c.skip(1)
 	case "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "temperature", "seed":
 		return r.scanFigure(c, key)
 	default:
@@ -117,6 +126,10 @@ func memberName(raw []byte) string {
 		return "prompt"
 	case "input":
 		return "input"
+	case "documents":
+		return "documents"
+	case "background":
+		return "background"
 	case "max_tokens":
 		return "max_tokens"
 	case "max_completion_tokens":

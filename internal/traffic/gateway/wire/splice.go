@@ -13,6 +13,9 @@ const askForUsage = `"include_usage":true`
 // not, for the usage at a stream's end. They are in ascending order and do
 // not overlap; every other byte of the body stays as it is.
 func (r *Request) Patches(upstream string, wantUsage bool) []Patch {
+	if r.form {
+		return []Patch{{Start: r.model.start, End: r.model.end, With: []byte(upstream)}}
+	}
 	name := AppendString(make([]byte, 0, len(upstream)+64), upstream)
 	model := Patch{Start: r.model.start, End: r.model.end, With: name}
 	if !wantUsage || !r.Stream || r.AsksUsage {
