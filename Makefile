@@ -31,7 +31,7 @@ OAPI = github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
 generate:
 	go run $(OAPI) -config api/oapi-codegen.yaml api/openapi.yaml
 	cd internal/budget/sqlledger && go run $(SQLC) generate
-	go run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/crds
+	go run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/charts/modeldock/crds
 	cd console && npm run --silent generate
 	scripts/generated.sh write
 
