@@ -1,10 +1,14 @@
 # Everyday commands. The two that a newcomer needs are scripts/start.sh and
 # scripts/test.sh; these are the parts they are made of.
 
-.PHONY: build cluster console test quick lint generate verify bench soak fuzz
+.PHONY: build image cluster console test quick lint generate verify bench soak fuzz
 
 build:
 	. scripts/lib.sh && build_binaries
+
+# Container images, without a daemon, into bin/images.
+image:
+	scripts/image.sh
 
 console:
 	. scripts/lib.sh && need_node && build_console
