@@ -1,10 +1,14 @@
 # Everyday commands. The two that a newcomer needs are scripts/start.sh and
 # scripts/test.sh; these are the parts they are made of.
 
-.PHONY: build cluster console test quick lint generate verify bench soak fuzz
+.PHONY: build image cluster console test quick lint generate verify bench soak fuzz
 
 build:
 	. scripts/lib.sh && build_binaries
+
+# Container images, without a daemon, into bin/images.
+image:
+	scripts/image.sh
 
 console:
 	. scripts/lib.sh && need_node && build_console
@@ -31,7 +35,7 @@ OAPI = github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
 generate:
 	go run $(OAPI) -config api/oapi-codegen.yaml api/openapi.yaml
 	cd internal/budget/sqlledger && go run $(SQLC) generate
-	go run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/crds
+	go run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/charts/modeldock/crds
 	cd console && npm run --silent generate
 	scripts/generated.sh write
 

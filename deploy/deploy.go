@@ -1,21 +1,21 @@
-// Package deploy embeds the manifests that an installation starts from.
+// Package deploy embeds the manifests that an installation starts from. They
+// are files of the Helm chart, which is their only home.
 package deploy
 
 import "embed"
 
-// CRDs holds the custom resource definitions, in the folder crds.
+// CRDs holds the custom resource definitions, in the folder charts/modeldock/crds.
 //
-//go:embed crds
+//go:embed charts/modeldock/crds
 var CRDs embed.FS
 
-// Operator holds what the operator needs on a cluster beside the custom
-// resources: its account and its rights, in the folder operator.
+// Rights holds accounts and rights of every process, one file each in the
+// folder charts/modeldock/rights, for the namespace that System has.
 //
-//go:embed operator
-var Operator embed.FS
+//go:embed charts/modeldock/rights
+var Rights embed.FS
 
-// Processes holds the rights of controllers and gateways, in the folders
-// controller and gateway.
+// System is the manifest of the namespace of an installation without Helm.
 //
-//go:embed controller gateway
-var Processes embed.FS
+//go:embed system.yaml
+var System string

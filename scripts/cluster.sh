@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 need_go
 if [ "${1:-}" = up ]; then
   [ "$(uname -s)" = Linux ] || die "real nodes need Linux"
-  need_cluster_programs
+  need_cluster_programs kubernetes etcd containerd kwok
   install_packages mariadb-server
 fi
 (cd test/cluster && CGO_ENABLED=0 go build -o ../../bin/cluster ./cmd/cluster)

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 files() {
   printf '%s\n' api/openapi.yaml api/oapi-codegen.yaml internal/api/openapi/openapi.gen.go console/src/api/schema.d.ts internal/budget/sqlledger/sqlc.yaml
-  printf '%s\n' deploy/crds/modeldock.io_modelservices.yaml
+  printf '%s\n' deploy/charts/modeldock/crds/modeldock.io_modelservices.yaml
   find api/v1alpha1 -type f | LC_ALL=C sort
   find internal/budget/sqlledger/migrations internal/budget/sqlledger/queries internal/budget/sqlledger/sqlitequery internal/budget/sqlledger/mysqlquery -type f | LC_ALL=C sort
 }

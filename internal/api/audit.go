@@ -42,9 +42,12 @@ func (s *Server) appendAudit(c *gin.Context, why string, result error, details .
 	return nil
 }
 
-func clip(s string) string {
-	if len(s) <= auditText {
+func clip(s string) string { return clipped(s, auditText) }
+
+// clipped is at most so many bytes of s, and says that there was more.
+func clipped(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:auditText], "") + "…"
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

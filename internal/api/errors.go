@@ -35,6 +35,10 @@ const (
 	codeInternal       = "internal"
 )
 
+// errorText bounds an error's words: most repeat what the caller said, who may
+// have said a great deal.
+const errorText = 4096
+
 // problem is an error with its HTTP face.
 type problem struct {
 	status  int
@@ -75,9 +79,10 @@ func (s *Server) fail(c *gin.Context, err error) {
 	if p.status == http.StatusServiceUnavailable || p.status == http.StatusTooManyRequests {
 		c.Header("Retry-After", "1")
 	}
-	body := openapi.Error{Error: openapi.ErrorBody{Code: p.code, Message: p.message}}
+	body := openapi.Error{Error: openapi.ErrorBody{Code: p.code, Message: clipped(p.message, errorText)}}
 	if p.field != "" {
-		body.Error.Field = &p.field
+		field := clipped(p.field, auditText)
+		body.Error.Field = &field
 	}
 	c.AbortWithStatusJSON(p.status, body)
 }

@@ -44,20 +44,34 @@ func Controller(ctx context.Context, opts ControllerOptions, out io.Writer, star
 		return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another --listen", opts.Listen, err)
 	}
 	defer func() { _ = listener.Close() }()
-	var link net.Listener
-	if opts.Gateways.Listen != "" {
-		if link, err = new(net.ListenConfig).Listen(ctx, "tcp", opts.Gateways.Listen); err != nil {
-			return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another --gateway-listen", opts.Gateways.Listen, err)
-		}
-		defer func() { _ = link.Close() }()
+	link, closeLink, err := listenIfAsked(ctx, opts.Gateways.Listen, "--gateway-listen")
+	if err != nil {
+		return err
 	}
+	defer closeLink()
+	ops, closeOps, err := listenIfAsked(ctx, opts.OpsListen, "--ops-listen")
+	if err != nil {
+		return err
+	}
+	defer closeOps()
 	if c.ledger, err = c.openShared(ctx, opts.MySQLDSN, opts.HeadWait); err != nil {
 		return err
 	}
 	if err := c.build(ctx); err != nil {
 		return errors.Join(err, c.ledger.Close())
 	}
-	return errors.Join(c.serve(ctx, listener, link, out, started), c.world.close(), c.ledger.Close())
+	return errors.Join(c.serve(ctx, listener, link, ops, out, started), c.world.close(), c.ledger.Close())
+}
+
+// listenIfAsked is nil without an address.
+func listenIfAsked(ctx context.Context, address, flag string) (l net.Listener, end func(), err error) {
+	if address == "" {
+		return nil, func() {}, nil
+	}
+	if l, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
+		return nil, nil, fmt.Errorf("listen on %s: %w: stop what uses it, or choose another %s", address, err, flag)
+	}
+	return l, func() { _ = l.Close() }, nil
 }
 
 func (c *controller) build(ctx context.Context) error {
@@ -99,7 +113,7 @@ func (c *controller) runs(part string) bool { return slices.Contains(c.opts.Part
 
 // serve starts the loops and the listeners and, when ctx ends or one of them
 // fails, stops them again.
-func (c *controller) serve(ctx context.Context, listener, link net.Listener, out io.Writer, started func(url string)) error {
+func (c *controller) serve(ctx context.Context, listener, link, ops net.Listener, out io.Writer, started func(url string)) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	failed := make(chan error, 8)
@@ -111,6 +125,10 @@ func (c *controller) serve(ctx context.Context, listener, link net.Listener, out
 	if c.feed != nil {
 		side.Handler = c.feed.Handler()
 		go func() { failed <- side.Serve(link) }()
+	}
+	watched := opsServer(opsMux(healthz, c.readyz, c.metrics()))
+	if ops != nil {
+		go func() { failed <- watched.Serve(ops) }()
 	}
 	c.health.ready(true)
 	url := "http://" + reachable(listener.Addr())
@@ -132,6 +150,7 @@ func (c *controller) serve(ctx context.Context, listener, link net.Listener, out
 	_ = side.Close()
 	stopWork()
 	c.loops.Wait()
+	_ = watched.Close()
 	c.log.Info("stopped")
 	return err
 }
@@ -163,13 +182,17 @@ func (c *controller) banner(out io.Writer, url string, link net.Listener) {
 	}
 }
 
+// metrics are this process's own, and the operator's.
+func (c *controller) metrics() prometheus.Gatherer {
+	return prometheus.Gatherers{c.registry, prometheus.GathererFunc(operatorMetrics)}
+}
+
 // handler serves health and metrics, and the management API where it runs.
 func (c *controller) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", c.healthz)
+	mux.HandleFunc("/healthz", healthz)
 	mux.HandleFunc("/readyz", c.readyz)
-	all := prometheus.Gatherers{c.registry, prometheus.GathererFunc(operatorMetrics)}
-	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(all, promhttp.HandlerOpts{})))
+	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(c.metrics(), promhttp.HandlerOpts{})))
 	if !c.runs(partAPI) {
 		mux.HandleFunc("/", notHere("this controller runs "+strings.Join(c.opts.Parts, ", ")+" and no management API"))
 		return mux

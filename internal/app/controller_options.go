@@ -24,6 +24,7 @@ func ControllerParts() []string { return []string{partAPI, partAdmit, partDelive
 // ControllerOptions are the flags of `modeldock controller`.
 type ControllerOptions struct {
 	Listen    string
+	OpsListen string   // health, metrics, profiles; empty: nowhere of their own
 	Machine   string   // data directory of the `modeldock up` that runs the models
 	Cluster   Cluster  // or the cluster that does
 	Image     string   // of the simulated engine on a cluster; empty: the operator's default
@@ -85,6 +86,9 @@ func DefaultControllerOptions() ControllerOptions {
 // Validate returns every error at once, each saying what to write instead.
 func (o ControllerOptions) Validate() error {
 	errs := []error{validateListen(o.Listen, o.Insecure), o.Cluster.validate(), o.Drain.validate(), o.Gateways.validate(o.Insecure)}
+	if o.OpsListen != "" {
+		errs = append(errs, validateListen(o.OpsListen, o.Insecure))
+	}
 	if o.MySQLDSN == "" {
 		errs = append(errs, errNoDSN)
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/feed"
@@ -177,7 +176,7 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	go func() { followed <- g.opts.Endpoints.follow(work, g.feed, g.table.Set, g.log) }()
 	fed := make(chan struct{})
 	go func() { defer close(fed); g.feed.Run(work) }()
-	server, side := gateway.NewServer(g.gateway), &http.Server{Handler: g.opsHandler(), ReadHeaderTimeout: 10 * time.Second}
+	server, side := gateway.NewServer(g.gateway), opsServer(g.opsHandler())
 	server.ErrorLog = log.New(logWriter{g.log}, "", 0)
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(front) }()
@@ -218,12 +217,7 @@ func (g *gatewayProcess) shutdown(server, side *http.Server, stopWork func(), fe
 
 // opsHandler serves health and metrics, and to controllers what this gateway sees.
 func (g *gatewayProcess) opsHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
-		answerJSON(w, r, http.StatusOK, map[string]string{"status": "ok"})
-	})
-	mux.HandleFunc("/readyz", g.readyz)
-	mux.Handle("/metrics", promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}))
+	mux := opsMux(healthz, g.readyz, g.registry)
 	mux.HandleFunc(pathTraffic, func(w http.ResponseWriter, r *http.Request) {
 		if !feed.Authorized(r, g.opts.Token) {
 			answerJSON(w, r, http.StatusUnauthorized, map[string]string{"error": "the token of the gateways is needed here"})

@@ -92,7 +92,7 @@ func (p *platform) handler() http.Handler {
 	mux.Handle("/console/", console.Handler())
 	mux.Handle("/v1/", p.gateway)
 	mux.Handle("/v1", p.gateway)
-	mux.HandleFunc("/healthz", p.healthz)
+	mux.HandleFunc("/healthz", healthz)
 	mux.HandleFunc("/readyz", p.readyz)
 	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})))
 	mux.Handle("/", p.api.Handler())
@@ -129,7 +129,7 @@ func clean(p string) bool {
 	return p == path.Clean(p) || p == path.Clean(p)+"/"
 }
 
-func (c *control) healthz(w http.ResponseWriter, r *http.Request) {
+func healthz(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, r, http.StatusOK, map[string]string{"status": "ok"})
 }
 
@@ -153,14 +153,14 @@ func answerJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// loopbackOnly hides metrics from other machines: they name tenants.
+// loopbackOnly hides metrics and profiles from other machines: they name tenants.
 func loopbackOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
 		if err != nil || !loopback(host) {
 			w.Header().Set("Content-Type", "application/json; charset=utf-8")
 			w.WriteHeader(http.StatusForbidden)
-			_ = json.NewEncoder(w).Encode(openapi.Error{Error: openapi.ErrorBody{Code: "forbidden", Message: "/metrics answers callers on this machine only"}})
+			_ = json.NewEncoder(w).Encode(openapi.Error{Error: openapi.ErrorBody{Code: "forbidden", Message: r.URL.Path + " answers callers on this machine only"}})
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -108,7 +108,7 @@ func Program(name string) (string, error) {
 }
 
 func customResource() (*apiextensionsv1.CustomResourceDefinition, error) {
-	data, err := deploy.CRDs.ReadFile("crds/modeldock.io_modelservices.yaml")
+	data, err := deploy.CRDs.ReadFile("charts/modeldock/crds/modeldock.io_modelservices.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("read the custom resource: %w", err)
 	}

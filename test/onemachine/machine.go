@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -158,6 +159,9 @@ func (m *Machine) environ() []string {
 
 // PID is the process id of `modeldock up`.
 func (m *Machine) PID() int { return m.up.cmd.Process.Pid }
+
+// Log is all that `modeldock up` has said, of every start.
+func (m *Machine) Log() string { return m.up.log.tail(math.MaxInt32) }
 
 // Engines implements scenario.Harness: living processes of a reservation.
 func (m *Machine) Engines(t testing.TB, tenant, id string) int {

@@ -93,11 +93,11 @@ func installRights(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	text, err := deploy.Operator.ReadFile("operator/rbac.yaml")
+	text, err := deploy.Rights.ReadFile("charts/modeldock/rights/operator.yaml")
 	if err != nil {
 		return err
 	}
-	for _, part := range strings.Split(string(text), "\n---\n") {
+	for _, part := range strings.Split(deploy.System+"\n---\n"+string(text), "\n---\n") {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(part), o); err != nil {
 			return err

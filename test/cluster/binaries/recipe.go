@@ -15,6 +15,8 @@ const (
 	EtcdVersion       = "v3.7.3"
 	ContainerdVersion = "v2.4.2"
 	KwokVersion       = "v0.8.0"
+	HelmVersion       = "v4.3.2"   // for tests of the chart
+	PrometheusVersion = "v0.316.0" // 3.16.0, for tests of alert rules
 )
 
 // Program is one executable.
@@ -60,6 +62,14 @@ func Recipes() []Recipe {
 		{
 			Name: "kwok", Module: "sigs.k8s.io/kwok", Version: KwokVersion, LDFlags: "-s -w",
 			Programs: []Program{{Name: "kwok", Package: "sigs.k8s.io/kwok/cmd/kwok", VersionArgs: []string{"--version"}}},
+		},
+		{
+			Name: "helm", Module: "helm.sh/helm/v4", Version: HelmVersion, LDFlags: "-s -w -X helm.sh/helm/v4/internal/version.version=" + HelmVersion,
+			Programs: []Program{{Name: "helm", Package: "helm.sh/helm/v4/cmd/helm", VersionArgs: []string{"version", "--short"}}},
+		},
+		{
+			Name: "prometheus", Module: "github.com/prometheus/prometheus", Version: PrometheusVersion, LDFlags: "-s -w -X github.com/prometheus/common/version.Version=" + PrometheusVersion,
+			Programs: []Program{{Name: "promtool", Package: "github.com/prometheus/prometheus/cmd/promtool", VersionArgs: []string{"--version"}}},
 		},
 	}
 }

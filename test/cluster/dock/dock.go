@@ -125,7 +125,10 @@ func (d *Dock) prepareCluster(ctx context.Context) error {
 	if err := c.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+d.Namespace()+"}\n"); err != nil {
 		return err
 	}
-	for _, from := range []fs.FS{deploy.CRDs, deploy.Operator, deploy.Processes} {
+	if err := c.Apply(ctx, d.named(deploy.System)); err != nil {
+		return err
+	}
+	for _, from := range []fs.FS{deploy.CRDs, deploy.Rights} {
 		err := fs.WalkDir(from, ".", func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err

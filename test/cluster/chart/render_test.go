@@ -1,0 +1,170 @@
+//go:build cluster
+
+package chart
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/yaml"
+
+	"modeldock.io/deploy"
+)
+
+var named = []string{"--set", "database.secretName=db", "--set", "gatewayToken.secretName=token"}
+
+func setup(t *testing.T) Helm {
+	t.Helper()
+	h, err := FindHelm(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// render returns the documents of one kind.
+func render[T any](t *testing.T, h Helm, kind string, args ...string) []T {
+	t.Helper()
+	text, err := h.Run(t.Context(), append(append([]string{"template", "blue", Folder, "--namespace", "sys"}, named...), args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decode[T](t, text, kind)
+}
+
+func decode[T any](t *testing.T, text, kind string) []T {
+	t.Helper()
+	var found []T
+	for _, document := range strings.Split("\n"+text, "\n---") {
+		var head struct{ Kind string }
+		if err := yaml.Unmarshal([]byte(document), &head); err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		if head.Kind != kind {
+			continue
+		}
+		var v T
+		if err := yaml.UnmarshalStrict([]byte(document), &v); err != nil {
+			t.Fatalf("%s: %v in\n%s", kind, err, document)
+		}
+		found = append(found, v)
+	}
+	return found
+}
+
+func TestChartIsClean(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	for _, more := range [][]string{nil, {"--set", "redis.secretName=r,serviceMonitor.enabled=true,controller.replicas=1,networkPolicy.enabled=false"}} {
+		if out, err := h.Run(t.Context(), append(append([]string{"lint", "--strict", Folder}, named...), more...)...); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+// What is written wrongly is refused before anything is installed.
+func TestValuesAreChecked(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	for _, c := range []struct{ set, says string }{
+		{"database.secretName=", "/database/secretName"},
+		{"gateway.replicaz=3", "replicaz"},
+		{"gateway.replicas=0", "/gateway/replicas"},
+		{"gatewayToken.token=secret", "token"}, // a secret as a value
+		{"image.digest=sha256:1", "/image/digest"},
+		{"models.podSecurity=none", "/models/podSecurity"},
+		{"gateway.controlURLs={controller:8082}", "/gateway/controlURLs"},
+	} {
+		_, err := h.Run(t.Context(), append(append([]string{"template", "x", Folder}, named...), "--set", c.set)...)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.set, err)
+		}
+	}
+}
+
+// Every Pod may do nothing that it need not.
+func TestPodsAreRestricted(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	pods := map[string]corev1.PodSpec{}
+	for _, d := range render[appsv1.Deployment](t, h, "Deployment") {
+		pods[d.Name] = d.Spec.Template.Spec
+	}
+	for _, j := range render[struct {
+		APIVersion, Kind string
+		Metadata         map[string]any
+		Spec             struct {
+			BackoffLimit int
+			Template     corev1.PodTemplateSpec
+		}
+	}](t, h, "Job") {
+		pods["bootstrap"] = j.Spec.Template.Spec
+	}
+	if len(pods) != 3 {
+		t.Errorf("%d kinds of Pods", len(pods))
+	}
+	for name, p := range pods {
+		if p.SecurityContext == nil || !*p.SecurityContext.RunAsNonRoot || p.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || p.HostNetwork || p.HostPID {
+			t.Errorf("%s: %+v", name, p.SecurityContext)
+		}
+		for _, c := range p.Containers {
+			s := c.SecurityContext
+			if s == nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || len(s.Capabilities.Drop) != 1 || s.Capabilities.Drop[0] != "ALL" || len(s.Capabilities.Add) > 0 {
+				t.Errorf("%s: %+v", name, s)
+			}
+			if name != "bootstrap" && (c.LivenessProbe == nil || c.ReadinessProbe == nil || c.StartupProbe == nil || c.Resources.Limits.Memory().IsZero()) {
+				t.Errorf("%s has not every probe, or no limit of memory", name)
+			}
+			for _, e := range c.Env {
+				t.Errorf("%s has the variable %s; secrets come by file", name, e.Name)
+			}
+		}
+	}
+}
+
+// The chart grants what the embedded manifests grant, under its own names.
+func TestRightsAreTheEmbeddedOnes(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	want := map[string][]rbacv1.PolicyRule{}
+	err := fs.WalkDir(deploy.Rights, ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := deploy.Rights.ReadFile(path)
+		for _, r := range decode[rbacv1.ClusterRole](t, string(text), "ClusterRole") {
+			want["sys-blue-"+r.Name] = r.Rules
+		}
+		for _, r := range decode[rbacv1.Role](t, string(text), "Role") {
+			want["blue-"+r.Name] = r.Rules
+		}
+		return err
+	})
+	if err != nil || len(want) < 4 {
+		t.Fatalf("%d roles are embedded, %v", len(want), err)
+	}
+	got := map[string][]rbacv1.PolicyRule{}
+	for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole") {
+		got[r.Name] = r.Rules
+	}
+	for _, r := range render[rbacv1.Role](t, h, "Role", "--set", "bootstrap.enabled=false") {
+		got[r.Name] = r.Rules
+	}
+	if !equality.Semantic.DeepEqual(want, got) {
+		t.Errorf("embedded\n%v\nrendered\n%v", want, got)
+	}
+	accounts := map[string]bool{}
+	for _, a := range render[corev1.ServiceAccount](t, h, "ServiceAccount") {
+		accounts[a.Namespace+"/"+a.Name] = true
+	}
+	for _, b := range render[rbacv1.ClusterRoleBinding](t, h, "ClusterRoleBinding") {
+		if _, ok := got[b.RoleRef.Name]; !ok || len(b.Subjects) != 1 || !accounts[b.Subjects[0].Namespace+"/"+b.Subjects[0].Name] {
+			t.Errorf("%s binds %+v to %+v", b.Name, b.RoleRef, b.Subjects)
+		}
+	}
+}
