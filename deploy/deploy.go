@@ -14,8 +14,14 @@ var CRDs embed.FS
 //go:embed operator
 var Operator embed.FS
 
-// Processes holds the rights of controllers and gateways, in the folders
-// controller and gateway.
+// Processes holds the rights of controllers, gateways and agents, in the
+// folders controller, gateway and agent.
 //
-//go:embed controller gateway
+//go:embed controller gateway agent
 var Processes embed.FS
+
+// DRA holds what a cluster needs whose agents deliver cards by dynamic
+// resource allocation, in the folder dra.
+//
+//go:embed dra
+var DRA embed.FS

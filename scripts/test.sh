@@ -112,8 +112,8 @@ say "go tests with the race detector"
 say "the ledger on MariaDB, with the race detector"
 "$tally" -race -count=1 -timeout 15m -tags mariadb -run MySQL ./internal/budget/sqlledger/
 "$tally" -count=1 -timeout 10m -tags mariadb -run MariaDB ./bench/marathon
-say "limits and cached answers in Redis, with the race detector"
-"$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/gateway/
+say "limits, cached answers and measured memory in Redis, with the race detector"
+"$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/gateway/ ./internal/device/measured/redismeasured/
 say "scenarios on one machine, architecture"
 "$tally" -count=1 -timeout 15m ./test/scenario/... ./internal/architecture/...
 say "two management APIs on one MariaDB"
