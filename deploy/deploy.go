@@ -19,3 +19,14 @@ var Rights embed.FS
 //
 //go:embed system.yaml
 var System string
+
+// Agent holds the rights of node agents, in the folder agent.
+//
+//go:embed agent
+var Agent embed.FS
+
+// DRA holds what a cluster needs whose agents deliver cards by dynamic
+// resource allocation, in the folder dra.
+//
+//go:embed dra
+var DRA embed.FS

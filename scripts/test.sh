@@ -181,8 +181,8 @@ part "go tests with the race detector"
 part "the ledger on MariaDB, with the race detector"
 "$tally" -race -count=1 -timeout 15m -tags mariadb -run MySQL ./internal/budget/sqlledger/
 "$tally" -count=1 -timeout 10m -tags mariadb -run MariaDB ./bench/marathon
-part "limits and cached answers in Redis, with the race detector"
-"$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/gateway/
+part "limits, cached answers and measured memory in Redis, with the race detector"
+"$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/gateway/ ./internal/device/measured/redismeasured/
 part "scenarios on one machine, architecture"
 "$tally" -count=1 -timeout 15m ./test/scenario/... ./internal/architecture/...
 part "two management APIs on one MariaDB"

@@ -10,13 +10,9 @@ import (
 	"modeldock.io/internal/device"
 )
 
-// inventory reads every card. A card whose memory cannot be read or used as a
+// inventory reads every card with a library that is loaded. A card whose memory cannot be read or used as a
 // whole is listed as unhealthy with the reason, so that people see it.
 func inventory(lib nvml.Interface) ([]device.Card, error) {
-	if ret := lib.Init(); ret != nvml.SUCCESS {
-		return nil, fmt.Errorf("load NVIDIA's library: %s", nvml.ErrorString(ret))
-	}
-	defer func() { _ = lib.Shutdown() }() // the process ends anyway
 	count, ret := lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
 		return nil, fmt.Errorf("count the cards: %s", nvml.ErrorString(ret))

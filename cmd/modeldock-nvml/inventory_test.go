@@ -3,12 +3,19 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
+
+	"modeldock.io/internal/device"
 )
 
 // machine is NVIDIA's own mock of a DGX A100, with what it leaves open.
@@ -76,7 +83,42 @@ func TestNoDriver(t *testing.T) {
 	t.Parallel()
 	s, _ := machine(t)
 	s.InitFunc = func() nvml.Return { return nvml.ERROR_LIBRARY_NOT_FOUND }
-	if cards, err := inventory(s); err == nil {
-		t.Fatalf("without a library there are %+v", cards)
+	var out bytes.Buffer
+	if err := show(s, 0, nil, &out); err == nil || out.Len() > 0 {
+		t.Fatalf("without a library it printed %q (%v)", out.String(), err)
+	}
+}
+
+// TestFollowing reads lines until the reader's own input ends; a card that
+// falls ill meanwhile shows in a later one.
+func TestFollowing(t *testing.T) {
+	t.Parallel()
+	s, devices := machine(t)
+	var lost atomic.Bool
+	devices[2].GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) {
+		if lost.Load() {
+			return nvml.Memory{}, nvml.ERROR_GPU_IS_LOST
+		}
+		return nvml.Memory{Total: 1 << 30}, nvml.SUCCESS
+	}
+	alive, life := io.Pipe()
+	lines, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- show(s, time.Millisecond, alive, out) }()
+	dec := json.NewDecoder(lines)
+	for sick := false; !sick; {
+		var cards []device.Card
+		if err := dec.Decode(&cards); err != nil || len(cards) != 8 {
+			t.Fatalf("%d cards (%v)", len(cards), err)
+		}
+		sick = !cards[2].Healthy
+		lost.Store(true)
+	}
+	if err := life.Close(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
 	}
 }

@@ -24,11 +24,12 @@ func ControllerParts() []string { return []string{partAPI, partAdmit, partDelive
 // ControllerOptions are the flags of `modeldock controller`.
 type ControllerOptions struct {
 	Listen    string
-	OpsListen string   // health, metrics, profiles; empty: nowhere of their own
-	Machine   string   // data directory of the `modeldock up` that runs the models
-	Cluster   Cluster  // or the cluster that does
-	Image     string   // of the simulated engine on a cluster; empty: the operator's default
-	Drain     Drain    // how replicas end on a cluster
+	OpsListen string  // health, metrics, profiles; empty: nowhere of their own
+	Machine   string  // data directory of the `modeldock up` that runs the models
+	Cluster   Cluster // or the cluster that does
+	Image     string  // of the simulated engine on a cluster; empty: the operator's default
+	Drain     Drain   // how replicas end on a cluster
+	GPU       GPUOptions
 	MySQLDSN  string   // see sqlledger.OpenMySQL. A secret
 	Parts     []string // of ControllerParts
 	Insecure  bool     // listen beyond loopback without TLS
@@ -78,14 +79,14 @@ func (l GatewayLink) validate(insecure bool) error {
 func DefaultControllerOptions() ControllerOptions {
 	return ControllerOptions{
 		Listen: "127.0.0.1:8081", Cluster: Cluster{Namespace: DefaultNamespace, System: DefaultSystemNamespace}, Parts: ControllerParts(),
-		Drain:    Drain{Delay: 5 * time.Second, LongestStream: 10 * time.Minute},
+		Drain: Drain{Delay: 5 * time.Second, LongestStream: 10 * time.Minute}, GPU: DefaultGPUOptions(),
 		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second, ReconcileEvery: time.Minute,
 	}
 }
 
 // Validate returns every error at once, each saying what to write instead.
 func (o ControllerOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure), o.Cluster.validate(), o.Drain.validate(), o.Gateways.validate(o.Insecure)}
+	errs := []error{validateListen(o.Listen, o.Insecure), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure)}
 	if o.OpsListen != "" {
 		errs = append(errs, validateListen(o.OpsListen, o.Insecure))
 	}

@@ -80,7 +80,7 @@ func operateOnce(ctx context.Context, o ControllerOptions, cfg *rest.Config, ide
 	if err != nil {
 		return fmt.Errorf("build the operator: %w", err)
 	}
-	how := operator.Options{LedgerLetsGo: true, Resync: o.ReconcileEvery, DrainDelay: o.Drain.Delay, LongestStream: o.Drain.LongestStream}
+	how := operator.Options{LedgerLetsGo: true, Resync: o.ReconcileEvery, DrainDelay: o.Drain.Delay, LongestStream: o.Drain.LongestStream, GPU: o.GPU.operator()}
 	if o.Image != "" {
 		how.Images = map[modelspec.Engine]operator.Image{modelspec.EngineSimulated: {Reference: o.Image, Entrypoint: true}}
 	}

@@ -61,6 +61,7 @@ func cores() map[string][]string {
 		"internal/modelspec":        nil,
 		"internal/strictjson":       nil,
 		"internal/placement":        {"internal/modelspec"},
+		"internal/device/measured":  nil,
 		"internal/budget":           {"internal/modelspec"},
 		"internal/delivery":         {"internal/budget", "internal/modelspec"},
 		"internal/traffic":          nil,
@@ -126,7 +127,7 @@ func keepers() map[string][]string {
 	return map[string][]string{
 		"modernc.org/sqlite":             {"internal/budget/sqlledger", "internal/app", "bench/", "test/"},
 		"github.com/go-sql-driver":       {"internal/budget/sqlledger", "internal/app", "bench/", "test/"},
-		"github.com/redis/go-redis":      {"internal/traffic/redislink", "internal/traffic/limit/redislimit", "internal/traffic/cache/rediscache", "test/"},
+		"github.com/redis/go-redis":      {"internal/traffic/redislink", "internal/traffic/limit/redislimit", "internal/traffic/cache/rediscache", "internal/device/measured/redismeasured", "test/"},
 		"k8s.io/":                        cluster,
 		"sigs.k8s.io/controller-runtime": cluster,
 		"github.com/gin-gonic/gin":       {"internal/api"},

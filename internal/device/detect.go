@@ -27,6 +27,10 @@ const (
 type Options struct {
 	Node  string
 	Cards string // description of simulated cards; empty: real ones if there are any, else DefaultCards
+	File  string // with simulated cards, instead of Cards; read again and again, see FromFile
+	// RealOnly makes it an error that there are no real cards, where others
+	// would take simulated ones for real.
+	RealOnly bool
 
 	executable  string                       // beside which the reader is looked for; tests set it
 	findLibrary func(context.Context) string // where the driver library is, or ""
@@ -35,6 +39,9 @@ type Options struct {
 // Detect decides which cards this machine places models on. Why in the result
 // is one sentence for the log.
 func Detect(ctx context.Context, o Options) (Inventory, error) {
+	if o.File != "" {
+		return FromFile(o.Node, o.File)
+	}
 	if o.Cards != "" {
 		return simulatedBecause(o, o.Cards, "they were asked for by configuration")
 	}
@@ -57,10 +64,15 @@ func Detect(ctx context.Context, o Options) (Inventory, error) {
 	if len(cards) == 0 {
 		return simulatedBecause(o, DefaultCards, "the NVIDIA driver reports no card")
 	}
-	return Inventory{Cards: cards, Why: fmt.Sprintf("%d real cards, as %s reports them", len(cards), reader), read: read}, nil
+	return Inventory{
+		Cards: cards, Why: fmt.Sprintf("%d real cards, as %s reports them", len(cards), reader), read: read, follow: followReader(reader),
+	}, nil
 }
 
 func simulatedBecause(o Options, description, why string) (Inventory, error) {
+	if o.RealOnly && o.Cards == "" {
+		return Inventory{}, fmt.Errorf("find the cards of this machine: %s", why)
+	}
 	inv, err := Simulated(o.Node, description)
 	inv.Why = fmt.Sprintf("simulated cards (%s), because %s", description, why)
 	return inv, err

@@ -3,7 +3,10 @@
 // which are marked as simulated wherever they are shown.
 package device
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Card is one GPU, or a simulated one. Sizes are MiB.
 type Card struct {
@@ -14,7 +17,13 @@ type Card struct {
 	Used    int64  `json:"usedMiB"` // by anybody; 0 for simulated cards
 	Healthy bool   `json:"healthy"`
 	Reason  string `json:"reason,omitempty"` // why it is not healthy
+	// Simulated cards exist in the configuration alone.
+	Simulated bool `json:"simulated,omitempty"`
 }
+
+// IsolationNone says that nothing keeps the models on a card apart but the
+// accounts of their memory.
+const IsolationNone = "none"
 
 // Inventory is what one machine has to place models on.
 type Inventory struct {
@@ -22,7 +31,8 @@ type Inventory struct {
 	Simulated bool
 	Why       string // which source was chosen and why, for the log
 
-	read func(ctx context.Context) ([]Card, error) // nil where nothing can change
+	read   func(ctx context.Context) ([]Card, error)                 // nil where nothing can change
+	follow func(context.Context, time.Duration, func([]Card, error)) // nil: read again and again
 }
 
 // Refresh reads the cards again: health and used memory change. Simulated

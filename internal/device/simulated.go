@@ -47,7 +47,7 @@ func ParseCards(node, description string) ([]Card, error) {
 			model = m[1]
 		}
 		for range count {
-			cards = append(cards, Card{UUID: simulatedUUID(node, len(cards)), Index: len(cards), Model: model, Total: mib, Healthy: true})
+			cards = append(cards, Card{UUID: simulatedUUID(node, len(cards)), Index: len(cards), Model: model, Total: mib, Healthy: true, Simulated: true})
 		}
 	}
 	return cards, nil

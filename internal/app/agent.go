@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/client-go/kubernetes"
+
+	"modeldock.io/internal/device"
+	"modeldock.io/internal/device/agent"
+	"modeldock.io/internal/device/deviceplugin"
+	"modeldock.io/internal/device/dra"
+	"modeldock.io/internal/device/measured/redismeasured"
+	"modeldock.io/internal/device/nodeobject"
+	"modeldock.io/internal/kube"
+	"modeldock.io/internal/placement"
+	"modeldock.io/internal/traffic/redislink"
+)
+
+// runner is a part of the agent that works until its context ends.
+type runner interface{ Run(ctx context.Context) }
+
+// agentProcess is what one node's cards need.
+type agentProcess struct {
+	opts     AgentOptions
+	log      *slog.Logger
+	registry *prometheus.Registry
+	parts    []runner
+	close    func() error
+}
+
+// Agent serves one node's cards until ctx ends. started is called once, with
+// the URL of its health and metrics.
+func Agent(ctx context.Context, opts AgentOptions, out io.Writer, started func(url string)) error {
+	if err := opts.Validate(); err != nil {
+		return err
+	}
+	a := &agentProcess{opts: opts, log: slog.New(slog.NewTextHandler(out, nil)), registry: prometheus.NewRegistry(), close: func() error { return nil }}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.OpsListen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another --ops-listen", opts.OpsListen, err)
+	}
+	if err := a.build(); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return a.serve(ctx, listener, out, started)
+}
+
+// build puts the parts together; those that place models by the cards are the
+// agent's sinks.
+func (a *agentProcess) build() error {
+	o := a.opts
+	cfg, err := Cluster{Kubeconfig: o.Kubeconfig}.rest()
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(kube.Configured(cfg, "modeldock-agent"))
+	if err != nil {
+		return fmt.Errorf("make the client of the API server %s: %w", cfg.Host, err)
+	}
+	node, err := nodeobject.New(nodeobject.Config{Node: o.Node, Client: client, Logger: a.log, Registerer: a.registry})
+	if err != nil {
+		return err
+	}
+	sinks := []agent.Sink{node}
+	a.parts = append(a.parts, node)
+	switch o.Deliver {
+	case deliverDevicePlugin:
+		plugin, err := deviceplugin.New(deviceplugin.Config{
+			Dir: filepath.Join(o.KubeletDir, "device-plugins"), Resource: o.Resource, ChunkMiB: o.ChunkMiB, Reserve: placement.DefaultReserve(),
+			Logger: a.log, Registerer: a.registry,
+		})
+		if err != nil {
+			return err
+		}
+		sinks, a.parts = append(sinks, plugin), append(a.parts, plugin)
+	case deliverDRA:
+		driver, err := dra.New(dra.Config{
+			Node: o.Node, Client: client, KubeletDir: o.KubeletDir, CDIDir: o.CDIDir, NVIDIAKind: o.NVIDIAKind, Reserve: placement.DefaultReserve(),
+			Clock: time.Now, Logger: a.log, Registerer: a.registry,
+		})
+		if err != nil {
+			return err
+		}
+		sinks, a.parts = append(sinks, driver), append(a.parts, driver)
+	}
+	return a.buildWatch(sinks)
+}
+
+func (a *agentProcess) buildWatch(sinks []agent.Sink) error {
+	o := a.opts
+	var publisher agent.Publisher
+	if o.RedisURL != "" {
+		redis, err := redislink.Parse(o.RedisURL)
+		if err != nil {
+			return err
+		}
+		p := redismeasured.NewPublisher(redis, o.Node, time.Now)
+		publisher, a.close = p, p.Close
+	}
+	watch, err := agent.New(agent.Config{
+		Node: o.Node, Sinks: sinks, Publisher: publisher, Clock: time.Now, Logger: a.log, Registerer: a.registry,
+		Find: func(ctx context.Context) (device.Inventory, error) {
+			return device.Detect(ctx, device.Options{Node: o.Node, Cards: o.Cards, File: o.CardsFile, RealOnly: true})
+		},
+	})
+	if err != nil {
+		return errors.Join(err, a.close())
+	}
+	a.parts = append(a.parts, watch)
+	return errors.Join(
+		a.registry.Register(collectors.NewGoCollector()),
+		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+	)
+}
+
+func (a *agentProcess) serve(ctx context.Context, listener net.Listener, out io.Writer, started func(url string)) error {
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	var running sync.WaitGroup
+	for _, p := range a.parts {
+		running.Go(func() { p.Run(work) })
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
+		answerJSON(w, r, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	mux.Handle("/metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	url := "http://" + reachable(listener.Addr())
+	_, _ = fmt.Fprintf(out, "ModelDock agent of %s is up\n  ops       %s\n  deliver   %s\n", a.opts.Node, url, a.opts.Deliver)
+	started(url)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	stop()
+	running.Wait()
+	_ = server.Close()
+	a.log.Info("stopped")
+	return errors.Join(err, a.close())
+}
