@@ -95,7 +95,7 @@ export async function signIn(
   await page.locator('input[name=key]').fill(key);
   await page.keyboard.press('Enter');
   await page.locator('h1').waitFor();
-  await page.locator('nav').waitFor();
+  await page.locator('nav').first().waitFor();
 }
 
 const axeSource = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
