@@ -4,7 +4,17 @@ import vue from 'eslint-plugin-vue';
 import a11y from 'eslint-plugin-vuejs-accessibility';
 import ts from 'typescript-eslint';
 
-const features = ['evidence', 'fleet', 'playground', 'requests', 'session', 'tenants', 'traces'];
+const features = [
+  'budget',
+  'evidence',
+  'fleet',
+  'home',
+  'models',
+  'playground',
+  'requests',
+  'session',
+  'traces',
+];
 
 // Only the kit may use the headless library, and no feature may use another.
 const noReka = {

@@ -1,4 +1,4 @@
-import { api, unwrap, type Request, type Session, type Submit } from './client';
+import { api, unwrap, type NewKey, type Request, type Session, type Submit } from './client';
 
 // Every call of the console in one place: components and queries hold no
 // paths. Calls on one request always carry its tenant, which an admin or
@@ -48,11 +48,16 @@ export const getEvidence = (ref: Ref, signal?: AbortSignal) =>
 export const getJournal = async (ref: Ref, signal?: AbortSignal) =>
   (await unwrap(api.GET('/requests/{id}/journal', { ...one(ref), signal }))).items;
 
-/** The last lines of the engine's output. */
-export const getLogs = ({ tenant, id }: Ref, tail: number, signal?: AbortSignal) =>
+/** The last lines of a replica's output; of the first that runs where none is named. */
+export const getLogs = (
+  { tenant, id }: Ref,
+  replica: string | undefined,
+  tail: number,
+  signal?: AbortSignal,
+) =>
   unwrap(
     api.GET('/requests/{id}/logs', {
-      params: { path: { id }, query: { tenant, tail } },
+      params: { path: { id }, query: { tenant, tail, replica } },
       parseAs: 'text',
       signal,
     }),
@@ -72,6 +77,48 @@ export const listTenants = async (signal?: AbortSignal) =>
 
 export const listPools = async (signal?: AbortSignal) =>
   (await unwrap(api.GET('/pools', { signal }))).items;
+
+export const putQuota = (tenant: string, cap: number) =>
+  unwrap(api.PUT('/tenants/{tenant}/quota', { params: { path: { tenant } }, body: { cap } }));
+
+export const putPool = (pool: string, cap: number) =>
+  unwrap(api.PUT('/pools/{pool}', { params: { path: { pool } }, body: { cap } }));
+
+export const listKeys = async (signal?: AbortSignal) =>
+  (await unwrap(api.GET('/keys', { signal }))).items;
+
+/** The answer holds the secret; it is shown once and kept nowhere. */
+export const createKey = (body: NewKey) => unwrap(api.POST('/keys', { body }));
+
+export const revokeKey = (keyId: string) =>
+  unwrap(api.DELETE('/keys/{keyId}', { params: { path: { keyId } } }));
+
+export const listGrants = async (signal?: AbortSignal) =>
+  (await unwrap(api.GET('/grants', { signal }))).items;
+
+/** A grant lets another tenant call one model. */
+export interface GrantRef {
+  owner: string;
+  model: string;
+  grantee: string;
+}
+
+export const putGrant = ({ owner, model, grantee }: GrantRef) =>
+  unwrap(
+    api.PUT('/grants/{owner}/{model}/{grantee}', { params: { path: { owner, model, grantee } } }),
+  );
+
+export const deleteGrant = ({ owner, model, grantee }: GrantRef) =>
+  unwrap(
+    api.DELETE('/grants/{owner}/{model}/{grantee}', {
+      params: { path: { owner, model, grantee } },
+    }),
+  );
+
+export const verifyLedger = (signal?: AbortSignal) => unwrap(api.GET('/ledger/verify', { signal }));
+
+export const getDiagnostics = async (signal?: AbortSignal) =>
+  (await unwrap(api.GET('/diagnostics', { signal }))).parts;
 
 export const readSession = (): Promise<Session> => unwrap(api.GET('/session'));
 

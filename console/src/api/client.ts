@@ -15,6 +15,13 @@ export type Card = Schemas['Card'];
 export type Tenant = Schemas['Tenant'];
 export type Pool = Schemas['Pool'];
 export type JournalEntry = Schemas['JournalEntry'];
+export type ModelVersion = Schemas['ModelVersion'];
+export type Key = Schemas['Key'];
+export type NewKey = Schemas['NewKey'];
+export type CreatedKey = Schemas['CreatedKey'];
+export type Grant = Schemas['Grant'];
+export type VerifyReport = Schemas['VerifyReport'];
+export type DiagnosticPart = Schemas['DiagnosticPart'];
 
 /** What the server said about a call that it refused, or that never reached it (status 0). */
 export class ApiError extends Error {

@@ -136,6 +136,7 @@ export class LiveUpdates {
       void refresh(keys.pools);
       await this.readChanged(hints);
     }
+    if (topics.has('ledger')) void refresh(keys.verify);
     if (topics.has('model')) {
       void refresh(keys.models);
       void refresh(['request']);

@@ -12,7 +12,8 @@ declare module 'vue-router' {
 const requests = () => import('@/features/requests/Page.vue');
 
 const routes: RouteRecordRaw[] = [
-  { path: '/', redirect: '/requests' },
+  { path: '/', redirect: '/home' },
+  { path: '/home', name: 'home', component: () => import('@/features/home/Page.vue') },
   {
     path: '/signin',
     name: 'signin',
@@ -45,13 +46,31 @@ const routes: RouteRecordRaw[] = [
     component: () => import('@/features/traces/Page.vue'),
     props: true,
   },
+  {
+    path: '/models',
+    component: () => import('@/features/models/Page.vue'),
+    children: [
+      { path: '', name: 'models', component: { render: () => null } },
+      { path: ':owner/:name', name: 'model', component: { render: () => null } },
+    ],
+  },
   { path: '/fleet', name: 'fleet', component: () => import('@/features/fleet/Page.vue') },
   {
     path: '/playground',
     name: 'playground',
     component: () => import('@/features/playground/Page.vue'),
   },
-  { path: '/tenants', name: 'tenants', component: () => import('@/features/tenants/Page.vue') },
+  {
+    path: '/budget',
+    component: () => import('@/features/budget/Page.vue'),
+    children: [
+      { path: '', name: 'budget', component: () => import('@/features/budget/Quotas.vue') },
+      { path: 'keys', name: 'keys', component: () => import('@/features/budget/Keys.vue') },
+      { path: 'grants', name: 'grants', component: () => import('@/features/budget/Grants.vue') },
+      { path: 'ledger', name: 'ledger', component: () => import('@/features/budget/Ledger.vue') },
+    ],
+  },
+  { path: '/tenants', redirect: '/budget' },
   { path: '/:path(.*)*', name: 'not-found', component: () => import('./NotFound.vue') },
 ];
 
@@ -59,9 +78,9 @@ export const router = createRouter({ history: createWebHistory(import.meta.env.B
 
 router.beforeEach((to) => {
   const { session } = useSession();
-  if (session.value && to.name === 'signin') return { name: 'requests' };
+  if (session.value && to.name === 'signin') return { name: 'home' };
   if (session.value || to.meta.open) return true;
-  return { name: 'signin', query: to.fullPath === '/requests' ? {} : { next: to.fullPath } };
+  return { name: 'signin', query: to.fullPath === '/home' ? {} : { next: to.fullPath } };
 });
 
 // After an upgrade the files of the old page are gone: load the page once more,

@@ -16,6 +16,7 @@ beforeAll(async () => {
     expect((await dock.call(key, 'POST', '/requests', body)).status).toBe(202);
   }
   await dock.call(key, 'POST', '/requests/never/release');
+  await dock.call(key, 'PUT', '/grants/team-a/runs/team-b');
   await untilReady(dock, key, 'runs');
 });
 afterAll(async () => {
@@ -57,9 +58,32 @@ const states: { name: string; path: string; ready: (page: Page) => Promise<unkno
     path: 'evidence',
     ready: (p) => p.locator('main li').first().waitFor(),
   },
+  {
+    name: 'home',
+    path: 'home',
+    ready: (p) => p.locator('main section li').first().waitFor(),
+  },
+  { name: 'models', path: 'models', ready: (p) => p.locator('tbody tr').first().waitFor() },
+  {
+    name: 'a model',
+    path: 'models/team-a/runs',
+    ready: (p) => p.getByRole('dialog').locator('table').waitFor(),
+  },
   { name: 'fleet', path: 'fleet', ready: (p) => p.locator('main section').first().waitFor() },
+  {
+    name: 'fleet, picture',
+    path: 'fleet?view=picture',
+    ready: (p) => p.locator('[data-card]').first().focus(),
+  },
   { name: 'playground', path: 'playground', ready: (p) => p.locator('main textarea').waitFor() },
-  { name: 'tenants', path: 'tenants', ready: (p) => p.locator('main table').nth(1).waitFor() },
+  { name: 'budget', path: 'budget', ready: (p) => p.locator('main table').nth(2).waitFor() },
+  { name: 'keys', path: 'budget/keys', ready: (p) => p.locator('main table').waitFor() },
+  { name: 'grants', path: 'budget/grants', ready: (p) => p.locator('main table').waitFor() },
+  {
+    name: 'ledger',
+    path: 'budget/ledger',
+    ready: (p) => p.getByTestId('ledger-verdict').waitFor(),
+  },
   { name: 'no such page', path: 'nowhere', ready: (p) => p.locator('main a').waitFor() },
 ];
 
@@ -94,10 +118,10 @@ describe.each([
   });
 });
 
-test('at 1024 and at 800 pixels nothing is cut off sideways', async () => {
+test('at 1280, at 800 and at 390 pixels nothing is cut off sideways', async () => {
   const { page, close } = await watch(browser, dock.url);
   await signIn(page, dock.url, dock.keys.admin);
-  for (const width of [1024, 800]) {
+  for (const width of [1280, 800, 390]) {
     await page.setViewportSize({ width, height: 800 });
     for (const { path, ready } of states) {
       await page.goto(`${dock.url}/console/${path}`);

@@ -84,13 +84,18 @@ export async function watch(
   };
 }
 
-/** Signs in on the page itself and waits for the list. */
-export async function signIn(page: Page, url: string, key: string): Promise<void> {
-  await page.goto(`${url}/console/`);
+/** Signs in on the page itself and waits for the view that was asked for. */
+export async function signIn(
+  page: Page,
+  url: string,
+  key: string,
+  view = 'requests',
+): Promise<void> {
+  await page.goto(`${url}/console/${view}`);
   await page.locator('input[name=key]').fill(key);
   await page.keyboard.press('Enter');
   await page.locator('h1').waitFor();
-  await page.locator('nav').waitFor();
+  await page.locator('nav').first().waitFor();
 }
 
 const axeSource = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');

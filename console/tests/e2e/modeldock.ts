@@ -15,7 +15,7 @@ export interface ModelDock {
 const READY_MS = 30_000;
 
 /** Starts the binary named by MODELDOCK_BIN; without it the suite fails, it never skips. */
-export async function startModelDock(): Promise<ModelDock> {
+export async function startModelDock(...more: string[]): Promise<ModelDock> {
   const binary = process.env.MODELDOCK_BIN;
   if (!binary) {
     throw new Error('MODELDOCK_BIN is not set: build the binary (after npm run build) and name it');
@@ -23,7 +23,7 @@ export async function startModelDock(): Promise<ModelDock> {
   const data = await mkdtemp(join(tmpdir(), 'modeldock-console-'));
   // Engines may run as another user, who must be able to pass through.
   await chmod(data, 0o755);
-  const args = ['up', '--listen', '127.0.0.1:0', '--data-dir', join(data, 'data')];
+  const args = ['up', '--listen', '127.0.0.1:0', '--data-dir', join(data, 'data'), ...more];
   const child = spawn(binary, args, {
     env: { ...process.env, HOME: data, XDG_CONFIG_HOME: join(data, 'config') },
     stdio: ['ignore', 'pipe', 'pipe'],

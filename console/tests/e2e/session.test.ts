@@ -49,10 +49,10 @@ test('a key signs in, is kept nowhere, and the session survives a reload until i
 
 test('an address asked for without a session is shown after signing in', async () => {
   const { page, close } = await watch(browser, dock.url);
-  await page.goto(`${dock.url}/console/tenants`);
+  await page.goto(`${dock.url}/console/budget`);
   await page.locator('input[name=key]').fill(dock.keys['team-b']);
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'Tenants' }).waitFor();
+  await page.getByRole('heading', { name: 'Budget' }).waitFor();
   // A tenant reads itself and nobody else.
   await page.getByRole('table', { name: 'Quotas by tenant' }).getByText('team-b').waitFor();
   expect(await page.getByText('team-a').count()).toBe(0);
@@ -84,7 +84,7 @@ test('language and theme are switched in place and survive a reload', async () =
   // In a context without this suite's presets: only what the clicks have stored.
   const other = await browser.newContext({ storageState: await context.storageState() });
   const again = await other.newPage();
-  await again.goto(`${dock.url}/console/`);
+  await again.goto(`${dock.url}/console/requests`);
   await again.getByRole('heading', { name: '请求' }).waitFor();
   expect(await again.locator('html').getAttribute('data-theme')).toBe('dark');
   await other.close();

@@ -12,15 +12,62 @@ export interface Block {
 
 const COLOURS = 8;
 
-/** Colours by sorted tenant name, so that they do not change with the order of arrival. */
-export function coloursOf(nodes: readonly Node[]): Map<string, number> {
-  const names = new Set<string>();
-  for (const node of nodes) {
-    for (const card of node.cards)
-      for (const a of card.allocations) if (a.tenant) names.add(a.tenant);
-  }
-  return new Map([...names].sort().map((name, i) => [name, (i % COLOURS) + 1]));
+/** Names the model of an allocation by its request; another tenant's has no name. */
+export const modelOf = (a: { tenant: string; requestId: string }) =>
+  a.requestId ? `${a.tenant}/${a.requestId}` : '';
+
+/** One line of the legend. */
+export interface Legend {
+  model: string;
+  mib: number;
+  colour: number;
 }
+
+/**
+ * The models that hold most memory, each with a colour of its own by sorted
+ * name, so that colours do not change with the order of arrival. There are as
+ * many colours as can be told apart; all other models are grey.
+ */
+export function legendOf(nodes: readonly Node[]): Legend[] {
+  const sums = new Map<string, number>();
+  for (const node of nodes) {
+    for (const card of node.cards) {
+      for (const a of card.allocations) {
+        const model = modelOf(a);
+        if (model) sums.set(model, (sums.get(model) ?? 0) + a.mib);
+      }
+    }
+  }
+  return [...sums]
+    .sort(([a, x], [b, y]) => y - x || a.localeCompare(b))
+    .slice(0, COLOURS)
+    .sort(([a], [b]) => a.localeCompare(b))
+    .map(([model, mib], at) => ({ model, mib, colour: at + 1 }));
+}
+
+export const coloursOf = (legend: readonly Legend[]): Map<string, number> =>
+  new Map(legend.map(({ model, colour }) => [model, colour]));
+
+/** The class that fills a block; with one model lit, all others stand back. */
+export function fillOf(block: Block, lit = ''): string {
+  if (block.kind === 'free') return 'bg-sunken';
+  if (block.kind === 'reserved') return 'hatched bg-sunken';
+  if (block.kind === 'untold') return 'bg-ink-3';
+  if (lit && modelOf(block) !== lit) return 'bg-line-strong';
+  return FILLS[block.colour] ?? 'bg-ink-3';
+}
+
+const FILLS = [
+  'bg-ink-3',
+  'bg-cat-1',
+  'bg-cat-2',
+  'bg-cat-3',
+  'bg-cat-4',
+  'bg-cat-5',
+  'bg-cat-6',
+  'bg-cat-7',
+  'bg-cat-8',
+];
 
 /**
  * A card's memory from left to right: what the system keeps, each allocation,
@@ -40,7 +87,7 @@ export function blocksOf(card: Card, colours: ReadonlyMap<string, number>): Bloc
       mib,
       tenant,
       requestId,
-      colour: colours.get(tenant) ?? 0,
+      colour: colours.get(modelOf(a)) ?? 0,
     });
   }
   const untold = card.allocatedMiB - listed;
@@ -70,4 +117,47 @@ export function totals(nodes: readonly Node[]): Totals {
     free: sum(freeOf),
     total: sum((c) => c.totalMiB),
   };
+}
+
+/** The share of free memory that is not in the largest hole: 0 in one piece, towards 1 in crumbs. */
+export function fragmentationOf(node: Node): number {
+  const free = node.cards.reduce((sum, c) => sum + freeOf(c), 0);
+  return free > 0 ? 1 - Math.min(1, node.largestFragmentMiB / free) : 0;
+}
+
+export const orders = ['name', 'free', 'fragmented'] as const;
+export type Order = (typeof orders)[number];
+
+/** The nodes in the wanted order; equal ones by name, with numbers read as numbers. */
+export function sortNodes(nodes: readonly Node[], order: Order): Node[] {
+  const free = (n: Node) => n.cards.reduce((sum, c) => sum + freeOf(c), 0);
+  const by = { name: () => 0, free, fragmented: fragmentationOf }[order];
+  return nodes
+    .slice()
+    .sort((a, b) => by(b) - by(a) || a.node.localeCompare(b.node, 'en', { numeric: true }));
+}
+
+/** Where an arrow key leads: to the next card, or to the same place on the next node. */
+export function neighbour(nodes: readonly Node[], uuid: string, key: string): string | undefined {
+  const at = nodes.findIndex((n) => n.cards.some((c) => c.uuid === uuid));
+  const cards = nodes[at]?.cards ?? [];
+  const place = cards.findIndex((c) => c.uuid === uuid);
+  const onNode = (node: Node | undefined, index: number) =>
+    node?.cards[Math.min(Math.max(index, 0), node.cards.length - 1)]?.uuid;
+  switch (key) {
+    case 'ArrowRight':
+      return cards[place + 1]?.uuid ?? onNode(nodes[at + 1], 0);
+    case 'ArrowLeft':
+      return place > 0 ? cards[place - 1]?.uuid : onNode(nodes[at - 1], Infinity);
+    case 'ArrowDown':
+      return onNode(nodes[at + 1], place);
+    case 'ArrowUp':
+      return onNode(nodes[at - 1], place);
+    case 'Home':
+      return onNode(nodes[0], 0);
+    case 'End':
+      return onNode(nodes.at(-1), Infinity);
+    default:
+      return undefined;
+  }
 }

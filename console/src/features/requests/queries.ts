@@ -1,14 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/vue-query';
 import { computed, type MaybeRefOrGetter, toValue } from 'vue';
-import {
-  getJournal,
-  getLogs,
-  getRequest,
-  releaseRequest,
-  submitRequest,
-  type Ref,
-  type RequestList,
-} from '@/api/calls';
+import { getRequest, releaseRequest, submitRequest, type Ref, type RequestList } from '@/api/calls';
 import type { Request } from '@/api/client';
 import { keys } from '@/api/keys';
 import { patchList } from '@/api/live';
@@ -26,22 +18,6 @@ export function useRequest(ref: MaybeRefOrGetter<Ref>) {
     },
   });
 }
-
-export const useJournal = (ref: MaybeRefOrGetter<Ref>) =>
-  useQuery({
-    queryKey: computed(() => keys.journal(toValue(ref))),
-    queryFn: ({ signal }) => getJournal(toValue(ref), signal),
-  });
-
-const LOG_LINES = 200;
-
-export const useLogs = (ref: MaybeRefOrGetter<Ref>, wanted: MaybeRefOrGetter<boolean>) =>
-  useQuery({
-    queryKey: computed(() => keys.logs(toValue(ref))),
-    queryFn: ({ signal }) => getLogs(toValue(ref), LOG_LINES, signal),
-    enabled: computed(() => toValue(wanted)),
-    staleTime: 0,
-  });
 
 /** Both writes answer with the record, which goes straight into the list. */
 function useRecordMutation<V>(call: (variables: V) => Promise<Request>) {

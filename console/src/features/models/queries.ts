@@ -1,0 +1,15 @@
+import { useQuery } from '@tanstack/vue-query';
+import { computed, type MaybeRefOrGetter, toValue } from 'vue';
+import { getEvidence, type Ref } from '@/api/calls';
+import { keys } from '@/api/keys';
+
+const AGAIN_MS = 5_000;
+
+/** The evidence of a version's request; a first chunk is not hinted, so it is read again. */
+export const useVersionEvidence = (ref: MaybeRefOrGetter<Ref>, wanted: MaybeRefOrGetter<boolean>) =>
+  useQuery({
+    queryKey: computed(() => keys.evidence(toValue(ref))),
+    queryFn: ({ signal }) => getEvidence(toValue(ref), signal),
+    enabled: computed(() => toValue(wanted)),
+    refetchInterval: AGAIN_MS,
+  });
