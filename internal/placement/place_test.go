@@ -15,7 +15,7 @@ func node(name string, sizes ...int64) Node {
 
 func place(t *testing.T, nodes []Node, allocations []Allocation, r Request) Decision {
 	t.Helper()
-	d, err := Place(nodes, allocations, r)
+	d, err := Place(nodes, allocations, r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,12 +29,12 @@ func TestTwoFragmentsAreNotOne(t *testing.T) {
 	held := []Allocation{{"p1", "gpu-a", 10000}, {"p2", "gpu-b", 10000}}
 
 	d := place(t, nodes, held, Request{MiB: 12000, Cards: 1})
-	want := "largest fragment 6000 MiB < 12000 MiB on node gpu (2 cards, 12000 MiB free in total)"
+	want := "largest fragment 6000 MiB < 12000 MiB on node gpu (2 cards, 11.7 GiB free in total)"
 	if d.Fits() || d.Reason != want {
 		t.Fatalf("12000 MiB: got %+v, want reason %q", d, want)
 	}
 	d = place(t, nodes, held, Request{MiB: 6000, Cards: 1})
-	if !d.Fits() || d.Cards[0] != (Chosen{"gpu-a", 6000}) {
+	if !d.Fits() || d.Cards[0] != (Chosen{UUID: "gpu-a", FreeMiB: 6000}) {
 		t.Fatalf("6000 MiB: got %+v", d)
 	}
 	d = place(t, nodes, held, Request{MiB: 6000, Cards: 2})
@@ -57,7 +57,7 @@ func TestSeveralCardsAllOrNone(t *testing.T) {
 	t.Parallel()
 	nodes := []Node{node("x", 10000, 2000), node("y", 9000, 1000)}
 	d := place(t, nodes, nil, Request{MiB: 8000, Cards: 2})
-	want := "1 card with a fragment of 8000 MiB; 2 are needed on node x (2 cards, 12000 MiB free in total), largest fragment 10000 MiB"
+	want := "1 card with a fragment of 8000 MiB; 2 are needed on node x (2 cards, 11.7 GiB free in total), largest fragment 10000 MiB; closest of 2 nodes"
 	if d.Fits() || d.Reason != want {
 		t.Fatalf("got %+v, want reason %q", d, want)
 	}
@@ -90,9 +90,9 @@ func TestReserveAndUnaccounted(t *testing.T) {
 		}
 	}
 	n := Node{Name: "n", Cards: []Card{{UUID: "c", TotalMiB: 10000, ReservedMiB: 300, UnaccountedMiB: 700, Healthy: true}}}
-	free, err := Free([]Node{n}, []Allocation{{"o", "c", 4000}})
-	if err != nil || free["c"] != 5000 {
-		t.Fatalf("free %d MiB (%v), want 5000", free["c"], err)
+	v, err := NewView(n, []Allocation{{"o", "c", 4000}})
+	if err != nil || v.LargestMiB() != 5000 {
+		t.Fatalf("free %+v (%v), want 5000 MiB", v, err)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"zero": {MiB: 0, Cards: 1}, "negative": {MiB: -5, Cards: 1}, "no card": {MiB: 5},
 		"overflow": {MiB: math.MaxInt64, Cards: 1},
 	} {
-		if d, err := Place(good, nil, r); err == nil {
+		if d, err := Place(good, nil, r, nil); err == nil {
 			t.Errorf("%s: placed as %+v", name, d)
 		}
 	}
@@ -112,11 +112,11 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"negative": {node("n", -1)},
 		"overflow": {node("n", math.MaxInt64)},
 	} {
-		if free, err := Free(nodes, nil); err == nil {
-			t.Errorf("%s: free is %v", name, free)
+		if d, err := Place(nodes, nil, Request{MiB: 1, Cards: 1}, nil); err == nil {
+			t.Errorf("%s: placed as %+v", name, d)
 		}
 	}
-	if free, err := Free(good, []Allocation{{"o", "n-a", -1000}}); err == nil {
-		t.Errorf("a negative allocation made %v free", free)
+	if v, err := NewView(good[0], []Allocation{{"o", "n-a", -1000}}); err == nil {
+		t.Errorf("a negative allocation made %d MiB free", v.FreeMiB())
 	}
 }

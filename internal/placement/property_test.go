@@ -44,7 +44,7 @@ func TestNeverOverCapacity(t *testing.T) {
 				continue
 			}
 			r := genRequest(t)
-			d, err := Place(nodes, held, r)
+			d, err := Place(nodes, held, r, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestDeterministic(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		nodes, r := genNodes(t), genRequest(t)
-		first, err := Place(nodes, nil, r)
+		first, err := Place(nodes, nil, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestDeterministic(t *testing.T) {
 			shuffled[i].Cards = slices.Clone(shuffled[i].Cards)
 			slices.Reverse(shuffled[i].Cards)
 		}
-		second, err := Place(shuffled, nil, r)
+		second, err := Place(shuffled, nil, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestMonotone(t *testing.T) {
 				}
 			}
 		}
-		d, err := Place(nodes, held, r)
+		d, err := Place(nodes, held, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,10 +148,10 @@ func TestMonotone(t *testing.T) {
 		less := r
 		less.MiB = rapid.Int64Range(1, r.MiB).Draw(t, "less")
 		for what, try := range map[string]func() (Decision, error){
-			"less memory":   func() (Decision, error) { return Place(nodes, held, less) },
-			"fewer cards":   func() (Decision, error) { return Place(nodes, held, Request{MiB: r.MiB, Cards: 1}) },
-			"nothing held":  func() (Decision, error) { return Place(nodes, nil, r) },
-			"one more node": func() (Decision, error) { return Place(append(nodes, node("z", 100)), held, r) },
+			"less memory":   func() (Decision, error) { return Place(nodes, held, less, nil) },
+			"fewer cards":   func() (Decision, error) { return Place(nodes, held, Request{MiB: r.MiB, Cards: 1}, nil) },
+			"nothing held":  func() (Decision, error) { return Place(nodes, nil, r, nil) },
+			"one more node": func() (Decision, error) { return Place(append(nodes, node("z", 100)), held, r, nil) },
 		} {
 			if again, err := try(); err != nil || !again.Fits() {
 				t.Fatalf("%s: %+v fitted, but now %+v (%v)", what, d, again, err)

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"modeldock.io/internal/budget"
@@ -43,14 +44,18 @@ func (t *Target) Nodes() ([]Node, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := Node{Name: t.cfg.Node, Simulated: t.cfg.Inventory.Simulated}
-	place := t.placementNode()
 	held, owners := t.allocations()
-	free, err := placement.Free([]placement.Node{place}, held)
+	view, err := placement.NewView(t.placementNode(), held)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("compute free memory: %w", err)
 	}
-	for i, c := range t.cards {
-		v := NodeCard{Card: c, ReservedMiB: place.Cards[i].ReservedMiB, UnaccountedMiB: place.Cards[i].UnaccountedMiB, FreeMiB: free[c.UUID]}
+	states := map[string]placement.CardState{}
+	for c := range view.Cards() {
+		states[c.UUID] = c
+	}
+	for _, c := range t.cards {
+		s := states[c.UUID]
+		v := NodeCard{Card: c, ReservedMiB: s.ReservedMiB, UnaccountedMiB: s.UnaccountedMiB, FreeMiB: s.FreeMiB}
 		for _, a := range held {
 			if a.Card == c.UUID {
 				v.AllocatedMiB += a.MiB
@@ -68,7 +73,7 @@ func (t *Target) Fit(r placement.Request) (placement.Decision, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	held, _ := t.allocations()
-	return placement.Place([]placement.Node{t.placementNode()}, held, r)
+	return placement.Place([]placement.Node{t.placementNode()}, held, r, nil)
 }
 
 // placementNode and the rest of this file are called under the lock.
@@ -76,7 +81,7 @@ func (t *Target) placementNode() placement.Node {
 	held, _ := t.allocations()
 	n := placement.Node{Name: t.cfg.Node}
 	for _, c := range t.cards {
-		card := placement.Card{UUID: c.UUID, Model: c.Model, TotalMiB: c.Total, ReservedMiB: t.cfg.Reserve.Of(c.Total), Healthy: c.Healthy}
+		card := placement.Card{UUID: c.UUID, Index: c.Index, Model: c.Model, TotalMiB: c.Total, ReservedMiB: t.cfg.Reserve.Of(c.Total), Healthy: c.Healthy}
 		unaccounted := c.Used - card.ReservedMiB
 		for _, a := range held {
 			if a.Card == c.UUID {

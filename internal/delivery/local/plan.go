@@ -203,7 +203,7 @@ func (p *planner) unwanted(o ObjectView, r ReplicaView) {
 }
 
 func (p *planner) start(o ObjectView, index int) error {
-	d, err := placement.Place([]placement.Node{p.world.Node}, p.taken, o.Request)
+	d, err := placement.Place([]placement.Node{p.world.Node}, p.taken, o.Request, nil)
 	if err != nil {
 		return err
 	}
