@@ -19,13 +19,12 @@ test:
 quick:
 	./scripts/test.sh quick
 
-# The test cluster's own tests, and the stories and every broken link on it; builds Kubernetes the first time. Needs root.
+# All tests on a real Kubernetes, which is built the first time. Needs root.
 cluster:
-	scripts/cluster-build.sh
-	cd test/cluster && CGO_ENABLED=0 go vet -tags cluster ./... && CGO_ENABLED=0 go test -count=1 -tags cluster -timeout 30m ./...
+	./scripts/test.sh cluster
 
 lint:
-	. scripts/lib.sh && need_golangci && "$$golangci" run ./... && cd test/cluster && "$$golangci" run --config ../../.golangci.yaml ./...
+	. scripts/lib.sh && need_golangci && "$$golangci" run ./... && cd test/cluster && "$$golangci" run --build-tags cluster --config ../../.golangci.yaml ./...
 
 # The generators' versions; what they make is committed and checked by hash.
 SQLC = github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1
@@ -48,7 +47,7 @@ bench:
 # The long real-time forms of what CI runs scaled down.
 soak:
 	MODELDOCK_SOAK_SECONDS=300 go test -count=1 -tags "soak mariadb" -timeout 60m -run KillAny -v ./test/scenario/...
-	cd test/cluster && MODELDOCK_FAULTS=long CGO_ENABLED=0 go test -count=1 -timeout 60m -v ./faults
+	cd test/cluster && MODELDOCK_FAULTS=long CGO_ENABLED=0 go test -count=1 -parallel 1 -timeout 60m -v ./faults
 	MODELDOCK_SOAK_KILLS=50 go test -count=1 -tags soak -timeout 60m -run KillNine -v ./test/scenario/...
 
 fuzz:

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs the tests. `quick` is the inner loop (no race detector, no browser, no
-# peers, no linter); without an argument everything runs, which is what
-# continuous integration does. Ends with one line: N passed, N failed, N skipped.
+# peers, no linter), `cluster` what needs a real Kubernetes; without an argument
+# everything runs, which is what continuous integration does. Ends with one line:
+# N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 mode="${1:-full}"
-[ "$mode" = full ] || [ "$mode" = quick ] || die "usage: scripts/test.sh [quick]"
+case $mode in full | quick | cluster) ;; *) die "usage: scripts/test.sh [quick|cluster]" ;; esac
 
 work=$(mktemp -d)
 builds=() # process groups of what is built beside the tests
@@ -105,25 +106,47 @@ finish() {
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
 
+# build_kubernetes begins to build Kubernetes and what tests it. These and the
+# linter are the longest builds and need nothing of ours: they are made beside
+# the tests of one machine.
+build_kubernetes() {
+  kubernetes=""
+  if [ "$(id -u)" != 0 ]; then
+    skip_layer "Kubernetes" "real nodes need root"
+    return
+  fi
+  layer "what containers need is installed" bash -c '. scripts/lib.sh; install_packages runc containernetworking-plugins iproute2'
+  beside kubernetes bash -c 'scripts/cluster-build.sh && cd test/cluster && CGO_ENABLED=0 go vet -tags cluster ./...'
+  kubernetes=$beside
+}
+
 # on_kubernetes runs what needs a real cluster: the cluster's own tests, the
 # stories and every broken link on real Pods, and what ModelDock survives. They
 # mostly wait for Pods, so that more run at once than there are cores; those of
 # the faults have the machine for themselves. Clusters end with their tests; what
 # the kernel does not take back after a kill is given back at the end.
 on_kubernetes() {
-  export CGO_ENABLED=0 MODELDOCK_STATIC_BIN="$work/static/modeldock"
+  [ -n "$kubernetes" ] || return
+  part "waiting for Kubernetes, which was built beside all this"
+  if ! wait "$kubernetes"; then
+    cat "$work/kubernetes.log"
+    echo "--- fail Kubernetes and the tests on it do not build"
+    echo "0 1 0" >>"$TALLY_FILE"
+    return
+  fi
+  tail -n 1 "$work/kubernetes.log"
   part "what nodes run is built"
-  go build -o "$MODELDOCK_STATIC_BIN" ./cmd/modeldock || die "modeldock does not build without a C compiler"
+  local tests=(env CGO_ENABLED=0 MODELDOCK_STATIC_BIN="$work/static/modeldock" "$tally")
+  CGO_ENABLED=0 go build -o "$work/static/modeldock" ./cmd/modeldock || die "modeldock does not build without a C compiler"
   part "the test cluster itself"
-  "$tally" -C test/cluster -count=1 -timeout 10m -tags cluster . ./binaries ./dock
+  "${tests[@]}" -C test/cluster -count=1 -timeout 10m -tags cluster . ./binaries
   part "delivery, operator and endpoints on a real API server"
-  "$tally" -count=1 -timeout 15m -tags cluster ./internal/delivery/kube/ ./internal/delivery/operator/ ./internal/traffic/route/kube/
+  "${tests[@]}" -count=1 -timeout 15m -tags cluster ./internal/delivery/kube/ ./internal/delivery/operator/ ./internal/traffic/route/kube/
   part "on a real Kubernetes: the stories, and every broken link"
-  "$tally" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 4 ./oncluster
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 4 ./oncluster
   part "on a real Kubernetes: controllers killed, and API server, database and controllers away for 10 s"
-  "$tally" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./faults
-  layer "what killed clusters held is given back" go run -C test/cluster ./cmd/cluster free
-  unset CGO_ENABLED
+  "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./faults
+  layer "what killed clusters held is given back" env CGO_ENABLED=0 go run -C test/cluster ./cmd/cluster free
 }
 
 need_go
@@ -146,28 +169,24 @@ if [ "$mode" = quick ]; then
   exit
 fi
 
+if [ "$mode" = cluster ]; then
+  layer "MariaDB is installed" bash -c '. scripts/lib.sh; install_packages mariadb-server'
+  build_kubernetes
+  on_kubernetes
+  finish
+  exit
+fi
+
 need_node
 # Whoever cannot have a server has a failing layer, not a skipped one.
 if ! install_packages chromium fonts-noto-cjk; then
   skip_layer "browser" "Chromium is missing"
 fi
 layer "MariaDB and Redis are installed" bash -c '. scripts/lib.sh; install_packages mariadb-server redis-server'
-cluster=
-if [ "$(id -u)" != 0 ]; then
-  skip_layer "Kubernetes" "real nodes need root"
-else
-  layer "what containers need is installed" bash -c '. scripts/lib.sh; install_packages runc containernetworking-plugins iproute2'
-  cluster=yes
-fi
+build_kubernetes
 
-# Kubernetes and the linter are the longest builds and need nothing of ours:
-# they are made beside the tests of one machine.
 beside linter bash -c '. scripts/lib.sh; need_golangci'
 linter=$beside
-if [ -n "$cluster" ]; then
-  beside kubernetes bash -c 'scripts/cluster-build.sh && cd test/cluster && CGO_ENABLED=0 go vet -tags cluster ./...'
-  kubernetes=$beside
-fi
 
 layer "console build" build_console
 # The binary that the browser and the peers talk to has the console inside.
@@ -210,20 +229,10 @@ for target in FuzzScanRequest FuzzEventScanner; do
   layer "fuzz $target, short form" go test -run '^$' -fuzz "^$target\$" -fuzztime 200000x ./internal/traffic/gateway/wire
 done
 layer "fuzz FuzzMerge, short form" go test -run '^$' -fuzz '^FuzzMerge$' -fuzztime 100000x ./internal/traffic/route/kube
-if [ -n "$cluster" ]; then
-  part "waiting for Kubernetes, which was built beside all this"
-  if wait "$kubernetes"; then
-    tail -n 1 "$work/kubernetes.log"
-    on_kubernetes
-  else
-    cat "$work/kubernetes.log"
-    echo "--- fail Kubernetes and the tests on it do not build"
-    echo "0 1 0" >>"$TALLY_FILE"
-  fi
-fi
+on_kubernetes
 part "waiting for the linter, which was built beside all this"
 wait "$linter" || cat "$work/linter.log"
 need_golangci
 layer "golangci-lint" "$golangci" run ./...
-layer "golangci-lint of the test cluster" bash -c "cd test/cluster && '$golangci' run --config ../../.golangci.yaml ./..."
+layer "golangci-lint of the test cluster" bash -c "cd test/cluster && '$golangci' run --build-tags cluster --config ../../.golangci.yaml ./..."
 finish
