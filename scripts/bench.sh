@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 need_go
 # The marathon is a long run by itself: go run ./bench/marathon.
-for name in ledger gateway waitroom; do
+for name in ledger gateway waitroom placement; do
   if [ "${1:-}" = --quick ]; then
     go run "./bench/$name" --quick
     continue

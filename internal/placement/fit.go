@@ -99,13 +99,13 @@ func (v *View) best(r *Request, seen *Sizes, best []candidate) []candidate {
 // is where these were found.
 const (
 	loose   = 0
-	usually = weights * 2 / 5
+	usually = weights * 3 / 5
 	tight   = weights
 )
 
 // tightness is that share for cards that are used already and for those that
 // nobody uses. Batch work fills the tightest hole. A large language model that
-// answers people has a card to itself as long as more than half of the node's
+// answers people has a card to itself as long as more than two thirds of the node's
 // cards are whole, unless models that need several cards are about: they miss
 // whole cards first. All others, recommenders foremost, pack.
 func (v *View) tightness(r *Request, seen *Sizes) (used, whole int64) {
@@ -113,7 +113,7 @@ func (v *View) tightness(r *Request, seen *Sizes) (used, whole int64) {
 	switch {
 	case r.Workload == modelspec.WorkloadBatch:
 		return tight, tight
-	case r.Class == modelspec.ClassLLM && !several && v.whole*2 > len(v.cards):
+	case r.Class == modelspec.ClassLLM && !several && v.whole*3 > 2*len(v.cards):
 		return usually, loose
 	}
 	return usually, usually
@@ -146,6 +146,6 @@ func (c Choice) Compare(other Choice) int {
 // MiB of expected unusable memory, and uuids, make no difference.
 func (c Choice) Rank() int64 {
 	const leftBits, costBits = 27, 35
-	cost := min(max(c.rank.cost/weights, -1<<costBits), 1<<costBits)
+	cost := min(max(c.rank.cost>>weightBits, -1<<costBits), 1<<costBits) // rounded down, also below zero
 	return cost<<leftBits + min(c.rank.left, 1<<leftBits-1)
 }

@@ -53,6 +53,70 @@ func TestBestFitKeepsWholeCardsWhole(t *testing.T) {
 	}
 }
 
+// The figures of a reason are what a person checks it by.
+func TestReason(t *testing.T) {
+	t.Parallel()
+	n := node("gpu-3", 24576, 24576, 24576, 24576, 24576, 24576, 24576, 24576)
+	n.Name = "gpu-3"
+	var held []Allocation
+	for i, c := range n.Cards {
+		free := []int64{3812, 3100, 2750, 2700, 2500, 2300, 2200, 2142}[i]
+		held = append(held, Allocation{"o", c.UUID, c.TotalMiB - free})
+	}
+	d := place(t, []Node{n}, held, Request{MiB: 4096, Cards: 1})
+	if want := "largest fragment 3812 MiB < 4096 MiB on node gpu-3 (8 cards, 21 GiB free in total)"; d.Reason != want {
+		t.Fatalf("got %q, want %q", d.Reason, want)
+	}
+	other := node("gpu-4", 24576)
+	d = place(t, []Node{other, n}, append(held, Allocation{"o", "gpu-4-a", 24000}), Request{MiB: 4096, Cards: 1})
+	if want := "largest fragment 3812 MiB < 4096 MiB on node gpu-3 (8 cards, 21 GiB free in total); closest of 2 nodes"; d.Reason != want {
+		t.Fatalf("got %q, want %q", d.Reason, want)
+	}
+	d = place(t, []Node{{Name: "bare"}}, nil, Request{MiB: 4096, Cards: 2})
+	if want := "node bare has no card: 4096 MiB on 2 cards cannot be placed"; d.Reason != want {
+		t.Fatalf("got %q, want %q", d.Reason, want)
+	}
+}
+
+// C061: what is freed is what was missing.
+func TestFreedMemoryFits(t *testing.T) {
+	t.Parallel()
+	nodes := []Node{node("gpu", 20000, 20000)}
+	held := []Allocation{{"p", "gpu-a", 12000}, {"q", "gpu-b", 11000}, {"r", "gpu-b", 2000}}
+	d := place(t, nodes, held, Request{MiB: 9000, Cards: 1})
+	if want := "largest fragment 8000 MiB < 9000 MiB on node gpu (2 cards, 14.6 GiB free in total)"; d.Reason != want {
+		t.Fatalf("got %q, want %q", d.Reason, want)
+	}
+	d = place(t, nodes, held[:2], Request{MiB: 9000, Cards: 1})
+	if !d.Fits() || d.Cards[0] != (Chosen{UUID: "gpu-b", FreeMiB: 9000}) {
+		t.Fatalf("got %+v", d)
+	}
+}
+
+// C056, C057: accounts are sums over owners; an owner that is listed is
+// counted, whatever anybody believes of it, and one that is gone is not.
+func TestAccountsAreSumsOverOwners(t *testing.T) {
+	t.Parallel()
+	n := node("gpu", 10000)
+	d := place(t, []Node{n}, []Allocation{{"bound though the bind failed", "gpu-a", 6000}}, Request{MiB: 6000, Cards: 1})
+	if d.Fits() {
+		t.Fatalf("the card is given twice: %+v", d)
+	}
+	over := []Allocation{{"p", "gpu-a", 6000}, {"q", "gpu-a", 6000}, {"r", "a card that is gone", 9000}}
+	v, err := NewView(n, over)
+	if err != nil || v.FreeMiB() != 0 {
+		t.Fatalf("overfull cards have nothing free: %+v (%v)", v, err)
+	}
+	for _, a := range over[:2] {
+		if err := v.Give(a.Card, a.MiB); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v.FreeMiB() != 10000 {
+		t.Fatalf("%d MiB are free after everybody left", v.FreeMiB())
+	}
+}
+
 func TestSeveralCardsAllOrNone(t *testing.T) {
 	t.Parallel()
 	nodes := []Node{node("x", 10000, 2000), node("y", 9000, 1000)}

@@ -8,7 +8,8 @@ import (
 const (
 	// weights of all sizes together, and what a MiB costs in a rank. Integers
 	// make sums exact and so independent of their order.
-	weights = int64(1) << 10
+	weightBits = 10
+	weights    = int64(1) << weightBits
 	// A fragment's size is looked up in steps of 128 MiB, up to 512 GiB.
 	stepShift = 7
 	steps     = 4096

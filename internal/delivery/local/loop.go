@@ -89,7 +89,7 @@ func (t *Target) world() World {
 		v := ObjectView{
 			Name: name, CreatedAt: o.rec.CreatedAt, Deleting: !o.rec.DeletingAt.IsZero(),
 			Wanted: o.wanted(), Process: o.rec.process(),
-			Request: placement.Request{MiB: o.rec.Model.GPUMemory, Cards: o.rec.Model.GPUs, Class: o.rec.Model.Class},
+			Request: placement.Request{MiB: o.rec.Model.GPUMemory, Cards: o.rec.Model.GPUs, Class: o.rec.Model.Class, Workload: o.rec.Model.Workload},
 		}
 		for i, s := range o.slots {
 			r := ReplicaView{Index: i, RetryAt: s.retryAt}

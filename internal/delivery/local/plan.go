@@ -2,6 +2,7 @@ package local
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -70,12 +71,7 @@ func Plan(w World) ([]Action, error) {
 	slices.SortFunc(objects, func(a, b ObjectView) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.Name, b.Name))
 	})
-	p := planner{world: w}
-	for _, o := range objects {
-		for _, r := range o.Replicas {
-			p.taken = append(p.taken, r.Cards...)
-		}
-	}
+	p := planner{world: w, objects: objects}
 	for _, o := range objects {
 		if err := p.object(o); err != nil {
 			return nil, err
@@ -86,7 +82,9 @@ func Plan(w World) ([]Action, error) {
 
 type planner struct {
 	world   World
-	taken   []placement.Allocation
+	objects []ObjectView    // in order
+	view    *placement.View // made for the first start, then kept up to date
+	seen    *placement.Sizes
 	actions []Action
 }
 
@@ -203,17 +201,46 @@ func (p *planner) unwanted(o ObjectView, r ReplicaView) {
 }
 
 func (p *planner) start(o ObjectView, index int) error {
-	d, err := placement.Place([]placement.Node{p.world.Node}, p.taken, o.Request, nil)
+	if p.view == nil {
+		if err := p.look(); err != nil {
+			return err
+		}
+	}
+	d, err := placement.Choose([]*placement.View{p.view}, o.Request, p.seen)
 	if err != nil {
-		return err
+		return fmt.Errorf("place %s: %w", o.Name, err)
 	}
 	if !d.Fits() {
 		p.do(Action{Verb: HoldReplica, Object: o.Name, Index: index, Reason: delivery.NoFragmentFits, Message: d.Reason})
 		return nil
 	}
 	for _, c := range d.Cards {
-		p.taken = append(p.taken, placement.Allocation{Owner: replicaName(o.Name, index), Card: c.UUID, MiB: o.Request.MiB})
+		if err := p.view.Take(c.UUID, o.Request.MiB); err != nil {
+			return fmt.Errorf("place %s: %w", o.Name, err)
+		}
 	}
 	p.do(Action{Verb: StartReplica, Object: o.Name, Index: index, Cards: d.Cards})
 	return nil
+}
+
+// look computes what is free and which sizes are asked for. Nothing but starts
+// needs it, so that figures which make no sense keep nothing from stopping.
+func (p *planner) look() error {
+	var held []placement.Allocation
+	var recent placement.Recent
+	for _, o := range p.objects {
+		for _, r := range o.Replicas {
+			held = append(held, r.Cards...)
+		}
+		if err := recent.Saw(o.Name, o.Request); err != nil {
+			return fmt.Errorf("place %s: %w", o.Name, err)
+		}
+	}
+	view, err := placement.NewView(p.world.Node, held)
+	if err != nil {
+		return fmt.Errorf("compute free memory: %w", err)
+	}
+	p.seen, err = recent.Sizes()
+	p.view = view
+	return err
 }
