@@ -80,7 +80,7 @@ func readConfig(cmd *cobra.Command, name string) (map[string]any, []error) {
 	if name == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(name)
+	text, err := os.ReadFile(name) //nolint:gosec // whoever starts the process names its file
 	if err != nil {
 		return nil, []error{fmt.Errorf("read --%s: %w", configFlag, err)}
 	}

@@ -101,7 +101,7 @@ func TestMetricsReferenceIsTrue(t *testing.T) {
 	}
 	want := reference(all)
 	if os.Getenv("MODELDOCK_WRITE_DOCS") != "" {
-		if err := os.WriteFile(referenceFile, []byte(want), 0o644); err != nil { //nolint:gosec // a page for everybody
+		if err := os.WriteFile(referenceFile, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
