@@ -1,7 +1,7 @@
 # Everyday commands. The two that a newcomer needs are scripts/start.sh and
 # scripts/test.sh; these are the parts they are made of.
 
-.PHONY: build image cluster console test quick lint generate verify bench soak fuzz
+.PHONY: build image cluster console test quick lint generate metrics verify bench soak fuzz
 
 build:
 	. scripts/lib.sh && build_binaries
@@ -37,6 +37,10 @@ generate:
 	go run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/charts/modeldock/crds
 	cd console && npm run --silent generate
 	scripts/generated.sh write
+
+# docs/metrics.md, from what the processes register.
+metrics:
+	MODELDOCK_WRITE_DOCS=1 go test -count=1 -run MetricsReference ./internal/app
 
 verify:
 	scripts/generated.sh check

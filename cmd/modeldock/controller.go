@@ -54,5 +54,5 @@ func (c *cli) controllerCommand() *cobra.Command {
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.DurationVar(&o.ReconcileEvery, "reconcile-every", o.ReconcileEvery, "how often ledger and objects are compared, and on a cluster objects and their children")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running requests may go on at shutdown")
-	return cmd
+	return configured(cmd)
 }

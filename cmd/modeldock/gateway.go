@@ -46,7 +46,7 @@ func (c *cli) gatewayCommand() *cobra.Command {
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow listeners beyond loopback although there is no TLS")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at shutdown")
-	return cmd
+	return configured(cmd)
 }
 
 func clusterFlags(f *pflag.FlagSet, cluster *app.Cluster) {

@@ -88,7 +88,7 @@ func (c *cli) root() *cobra.Command {
 		c.upCommand(), c.controllerCommand(), c.gatewayCommand(), c.agentCommand(), c.submitCommand(), c.getCommand(), c.listCommand(), c.watchCommand(), c.updateCommand(), c.releaseCommand(),
 		c.explainCommand(), c.traceCommand(), c.logsCommand(), c.chatCommand(), c.modelsCommand(), c.nodesCommand(),
 		c.stepCommand(), c.quotaCommand(), c.limitsCommand(), c.poolCommand(), c.keyCommand(), c.grantCommand(), c.ledgerCommand(),
-		c.versionCommand(),
+		c.configCommand(), c.versionCommand(),
 	)
 	return root
 }

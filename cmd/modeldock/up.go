@@ -54,7 +54,7 @@ func (c *cli) upCommand() *cobra.Command {
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at release and shutdown")
-	return cmd
+	return configured(cmd)
 }
 
 // countFlags say where a gateway counts its callers' use.

@@ -111,7 +111,7 @@ func labels(o Options, base string, components []byte) map[string]string {
 // readStatic reads the program and refuses one that needs a loader or
 // libraries, which the image would not have.
 func readStatic(path string) (program []byte, architecture string, err error) {
-	program, err = os.ReadFile(path) //nolint:gosec // the caller names the program
+	program, err = os.ReadFile(path)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the program: %w", err)
 	}
