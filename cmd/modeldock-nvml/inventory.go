@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -10,20 +11,27 @@ import (
 	"modeldock.io/internal/device"
 )
 
-// inventory reads every card with a library that is loaded. A card whose memory cannot be read or used as a
-// whole is listed as unhealthy with the reason, so that people see it.
+// inventory reads every card with a library that is loaded. A card whose
+// memory cannot be read or used as a whole is listed as unhealthy with the
+// reason, so that people see it. One that does not even tell who it is, as
+// after it fell off the bus, is left out: the others go on.
 func inventory(lib nvml.Interface) ([]device.Card, error) {
 	count, ret := lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
 		return nil, fmt.Errorf("count the cards: %s", nvml.ErrorString(ret))
 	}
 	cards := make([]device.Card, 0, count)
+	var unknown error
 	for i := range count {
 		c, err := card(lib, i)
 		if err != nil {
-			return nil, fmt.Errorf("read card %d: %w", i, err)
+			unknown = errors.Join(unknown, fmt.Errorf("read card %d: %w", i, err))
+			continue
 		}
 		cards = append(cards, c)
+	}
+	if len(cards) == 0 {
+		return nil, unknown // nil where there is no card at all
 	}
 	return cards, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
 
@@ -32,9 +33,11 @@ func machine(t *testing.T) (*server.Server, []*server.Device) {
 		if !ok {
 			t.Fatalf("handle is a %T", handle)
 		}
+		d.GetSupportedEventTypesFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 		d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, nvml.ERROR_NOT_SUPPORTED }
 		devices = append(devices, d)
 	}
+	s.EventSetCreateFunc = func() (nvml.EventSet, nvml.Return) { return nil, nvml.ERROR_NOT_SUPPORTED }
 	return s, devices
 }
 
@@ -74,6 +77,66 @@ func TestUnhealthyCardsAreListedWithTheReason(t *testing.T) {
 	}
 	for i, c := range cards {
 		if sick := i >= 1 && i <= 3; c.Healthy == sick || (c.Reason != "") != sick {
+			t.Errorf("card %d is %+v", i, c)
+		}
+	}
+}
+
+func TestALostCardIsNoLossForTheOthers(t *testing.T) {
+	t.Parallel()
+	s, devices := machine(t)
+	devices[4].GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_GPU_IS_LOST }
+	cards, err := inventory(s)
+	if err != nil || len(cards) != 7 {
+		t.Fatalf("%d cards (%v)", len(cards), err)
+	}
+	for _, d := range devices {
+		d.GetUUIDFunc = devices[4].GetUUIDFunc
+	}
+	if cards, err := inventory(s); err == nil {
+		t.Errorf("all are lost, and there are %+v", cards)
+	}
+}
+
+// TestFaultsThatTheDriverReports waits for events as the driver gives them: one
+// that a program caused, and one that is the card's.
+func TestFaultsThatTheDriverReports(t *testing.T) {
+	t.Parallel()
+	s, devices := machine(t)
+	events := make(chan nvml.EventData, 3)
+	set := &mock.EventSet{
+		WaitFunc: func(ms uint32) (nvml.EventData, nvml.Return) {
+			select {
+			case e := <-events:
+				return e, nvml.SUCCESS
+			case <-time.After(time.Duration(ms) * time.Millisecond):
+				return nvml.EventData{}, nvml.ERROR_TIMEOUT
+			}
+		},
+	}
+	s.EventSetCreateFunc = func() (nvml.EventSet, nvml.Return) { return set, nvml.SUCCESS }
+	for _, d := range devices {
+		d.GetSupportedEventTypesFunc = func() (uint64, nvml.Return) { return nvml.EventTypeXidCriticalError, nvml.SUCCESS }
+		d.RegisterEventsFunc = func(types uint64, _ nvml.EventSet) nvml.Return {
+			if types != nvml.EventTypeXidCriticalError {
+				return nvml.ERROR_INVALID_ARGUMENT
+			}
+			return nvml.SUCCESS
+		}
+	}
+	f := watchFaults(s)
+	events <- nvml.EventData{Device: devices[1], EventType: nvml.EventTypeXidCriticalError, EventData: 31}
+	events <- nvml.EventData{Device: devices[2], EventType: nvml.EventTypeXidCriticalError, EventData: 79}
+	for deadline := time.Now().Add(45 * time.Second); len(f.seen) == 0 && time.Now().Before(deadline); {
+		f.wait(5 * time.Millisecond)
+	}
+	cards, err := inventory(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.mark(cards)
+	for i, c := range cards {
+		if sick := i == 2; c.Healthy == sick || strings.Contains(c.Reason, "XID 79") != sick {
 			t.Errorf("card %d is %+v", i, c)
 		}
 	}

@@ -34,7 +34,9 @@ func show(lib nvml.Interface, every time.Duration, in io.Reader, out io.Writer) 
 	}
 	defer func() { _ = lib.Shutdown() }() // the process ends anyway
 	ended := make(chan struct{})
+	ill := &faults{}
 	if every > 0 {
+		ill = watchFaults(lib)
 		go func() {
 			defer close(ended)
 			_, _ = io.Copy(io.Discard, in)
@@ -43,15 +45,17 @@ func show(lib nvml.Interface, every time.Duration, in io.Reader, out io.Writer) 
 	for {
 		cards, err := inventory(lib)
 		if err == nil {
+			ill.mark(cards)
 			err = json.NewEncoder(out).Encode(cards)
 		}
 		if err != nil || every <= 0 {
 			return err
 		}
+		ill.wait(every)
 		select {
 		case <-ended:
 			return nil
-		case <-time.After(every):
+		default:
 		}
 	}
 }
