@@ -1,4 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/vue-query';
+import type { Ref } from 'vue';
 import {
   createKey,
   deleteGrant,
@@ -12,8 +13,13 @@ import {
 import { keys } from '@/api/keys';
 import type { CapOf } from './rules';
 
-export const useKeys = () =>
-  useQuery({ queryKey: keys.apiKeys, queryFn: ({ signal }) => listKeys(signal) });
+/** For admins only; nobody else asks. */
+export const useKeys = (wanted: Ref<boolean>) =>
+  useQuery({
+    queryKey: keys.apiKeys,
+    queryFn: ({ signal }) => listKeys(signal),
+    enabled: wanted,
+  });
 
 export const useGrants = () =>
   useQuery({ queryKey: keys.grants, queryFn: ({ signal }) => listGrants(signal) });

@@ -1,7 +1,7 @@
 import { onScopeDispose, shallowReactive, shallowRef, type ShallowReactive } from 'vue';
 import type { Token } from 'marked';
 import { streamChat, type Message } from './chat';
-import { GrowingMarkdown } from './markdown';
+import type { GrowingMarkdown } from './markdown';
 import type { Timing } from './speed';
 
 export type TurnState = 'waiting' | 'streaming' | 'done' | 'stopped' | 'failed';
@@ -83,18 +83,24 @@ export function useConversation() {
 }
 
 async function answer(turn: Turn, messages: Message[], signal: AbortSignal): Promise<void> {
-  const markdown = new GrowingMarkdown();
+  let markdown: GrowingMarkdown | undefined;
   let text = '';
   let reasoning = '';
   let drawn = 0;
   const timing: Timing = { ...turn.timing };
   const frame = framed(() => {
+    if (!markdown) return; // drawn when the parser is here
     markdown.append(text.slice(drawn));
     drawn = text.length;
     turn.blocks = markdown.blocks;
     turn.answer = text;
     turn.reasoning = reasoning;
     turn.timing = { ...timing };
+  });
+  // Fetched beside the first call: no view needs it for its first load.
+  const parser = import('./markdown').then((module) => {
+    markdown = new module.GrowingMarkdown();
+    frame.ask();
   });
   const came = () => {
     timing.lastAt = performance.now();
@@ -111,6 +117,7 @@ async function answer(turn: Turn, messages: Message[], signal: AbortSignal): Pro
       onUsage: (tokens) => ((timing.tokens = tokens), frame.ask()),
     });
   } finally {
+    await parser;
     frame.now();
   }
 }
