@@ -68,6 +68,7 @@ func cores() map[string][]string {
 		"internal/traffic/waitroom": {"internal/traffic"},
 		"internal/traffic/limit":    {"internal/traffic"},
 		"internal/traffic/cache":    nil,
+		"internal/elastic":          {"internal/modelspec"},
 		"internal/evidence":         {"internal/budget", "internal/delivery", "internal/traffic"},
 	}
 }
