@@ -85,6 +85,7 @@ func (c *cli) root() *cobra.Command {
 	f.StringVar(&c.opts.tenant, "tenant", "", "act for this tenant: picks its key from keys.json, or names it to an admin key")
 	f.StringVarP(&c.opts.output, "output", "o", "table", "table, json, yaml or name")
 	root.AddCommand(
+		c.simulateCommand(),
 		c.upCommand(), c.controllerCommand(), c.gatewayCommand(), c.submitCommand(), c.getCommand(), c.listCommand(), c.watchCommand(), c.updateCommand(), c.releaseCommand(),
 		c.explainCommand(), c.traceCommand(), c.logsCommand(), c.chatCommand(), c.modelsCommand(), c.nodesCommand(),
 		c.stepCommand(), c.quotaCommand(), c.limitsCommand(), c.poolCommand(), c.keyCommand(), c.grantCommand(), c.ledgerCommand(),
