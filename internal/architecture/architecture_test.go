@@ -69,6 +69,8 @@ func cores() map[string][]string {
 		"internal/traffic/waitroom": {"internal/traffic"},
 		"internal/traffic/limit":    {"internal/traffic"},
 		"internal/traffic/cache":    nil,
+		"internal/elastic":          {"internal/modelspec"},
+		"internal/elastic/simulate": {"internal/elastic"},
 		"internal/evidence":         {"internal/budget", "internal/delivery", "internal/traffic"},
 	}
 }

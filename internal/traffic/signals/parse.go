@@ -19,12 +19,13 @@ const (
 )
 
 // figureOf knows the metrics of vLLM (and of the simulated engine, which uses
-// its names), SGLang and llama.cpp.
+// its names), SGLang, llama.cpp, Triton and TGI. Ollama has no such metrics.
 func figureOf(name []byte) figure {
 	switch string(name) { // compiled without a copy
-	case "vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred":
+	case "vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred",
+		"nv_inference_pending_request_count", "tgi_queue_size":
 		return waiting
-	case "vllm:num_requests_running", "sglang:num_running_reqs", "llamacpp:requests_processing":
+	case "vllm:num_requests_running", "sglang:num_running_reqs", "llamacpp:requests_processing", "tgi_batch_current_size":
 		return running
 	case "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage", "llamacpp:kv_cache_usage_ratio":
 		return kvUsage

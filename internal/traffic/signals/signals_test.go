@@ -27,6 +27,8 @@ func TestParse(t *testing.T) {
 			route.Signal{Waiting: 5, Running: 12, KVUsage: 0.75}, true},
 		"SGLang":    {"sglang:num_queue_reqs{x=\"y\"} 4\r\nsglang:num_running_reqs 7\nsglang:token_usage 0.5", route.Signal{Waiting: 4, Running: 7, KVUsage: 0.5}, true},
 		"llama.cpp": {"llamacpp:requests_deferred 1\nllamacpp:requests_processing 2\nllamacpp:kv_cache_usage_ratio 1.7\n", route.Signal{Waiting: 1, Running: 2, KVUsage: 1}, true},
+		"Triton":    {"nv_inference_pending_request_count{model=\"a\",version=\"1\"} 2\nnv_inference_pending_request_count{model=\"b\"} 3\n", route.Signal{Waiting: 5}, true},
+		"TGI":       {"tgi_queue_size 6\ntgi_batch_current_size 4\n", route.Signal{Waiting: 6, Running: 4}, true},
 		"others":    {"go_goroutines 5\nvllm:num_requests_waiting_by_reason 9\nvllm:num_requests_waiting\n", route.Signal{}, false},
 		"extremes":  {"vllm:num_requests_waiting -5\nvllm:num_requests_running +Inf\nvllm:kv_cache_usage_perc -1", route.Signal{Running: 1 << 20}, true},
 		"empty":     {"", route.Signal{}, false},

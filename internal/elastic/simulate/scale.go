@@ -1,0 +1,109 @@
+package simulate
+
+import (
+	"container/heap"
+	"slices"
+	"strconv"
+	"time"
+
+	"modeldock.io/internal/elastic"
+)
+
+// decide asks the engine, as a controller would.
+func (r *run) decide() {
+	d := elastic.Decide(r.policy.Spec, r.signals(), r.history, elastic.Budget{}, moment(r.now))
+	r.history = d.Next
+	if change := d.Replicas - d.From; change != 0 {
+		if change*r.change < 0 {
+			r.out.DirectionChanges++
+		}
+		r.change = change
+		r.out.Decisions = append(r.out.Decisions, d)
+	}
+	r.scale(d.Replicas)
+	r.dispatch()
+	p := Point{At: r.now, Replicas: r.want, Waiting: len(r.waiting), Running: r.running()}
+	for _, c := range r.replicas {
+		if c.ready <= r.now && !c.ending {
+			p.Ready++
+		}
+	}
+	r.out.Timeline = append(r.out.Timeline, p)
+}
+
+// moment is a time of the simulation's clock.
+func moment(at time.Duration) time.Time { return time.Unix(0, 0).UTC().Add(time.Hour + at) }
+
+// signals is what gateways and engines would report. The memory metric is
+// what requests take above the idle baseline.
+func (r *run) signals() elastic.Signals {
+	in := elastic.Signals{Replicas: r.want, Waiting: len(r.waiting), InFlight: r.running(), Values: map[string]elastic.Reading{}}
+	if r.last >= 0 {
+		in.LastRequest = moment(r.last)
+	}
+	var ready []*replica
+	for i, c := range r.replicas {
+		state := elastic.PodPending
+		switch {
+		case c.ending:
+			state = elastic.PodEnding
+		case c.ready <= r.now:
+			state = elastic.PodReady
+			ready = append(ready, c)
+			if in.ReadySince.IsZero() || moment(c.ready).Before(in.ReadySince) {
+				in.ReadySince = moment(c.ready)
+			}
+		}
+		in.Pods = append(in.Pods, elastic.Pod{Name: strconv.Itoa(i), State: state})
+	}
+	demand := float64(in.Waiting + in.InFlight)
+	in.Values[elastic.MetricDemand] = elastic.Reading{Total: &demand}
+	queue, use := map[string]float64{}, map[string]float64{}
+	for i, c := range r.replicas {
+		if in.Pods[i].State == elastic.PodReady {
+			queue[in.Pods[i].Name] = float64(in.Waiting) / float64(len(ready))
+			use[in.Pods[i].Name] = 100 * float64(c.running) / float64(r.model.Concurrency)
+		}
+	}
+	in.Values[elastic.MetricQueue] = elastic.Reading{Replica: queue}
+	in.Values[elastic.MetricMemory] = elastic.Reading{Replica: use}
+	in.Values[elastic.MetricKVCache] = elastic.Reading{Replica: use}
+	return in
+}
+
+// scale starts replicas, or ends the least loaded, youngest first; they run
+// until their last stream has ended.
+func (r *run) scale(n int) {
+	for ; r.want < n; r.want++ {
+		c := &replica{born: r.now, ready: r.now + r.model.ColdStart}
+		r.replicas = append(r.replicas, c)
+		r.out.ColdStarts++
+		heap.Push(&r.events, event{at: c.ready, kind: becameReady, replica: c})
+	}
+	for ; r.want > n; r.want-- {
+		var victim *replica
+		for _, c := range slices.Backward(r.replicas) {
+			loading := victim != nil && c.ready > r.now && victim.ready <= r.now
+			if !c.ending && (victim == nil || loading || c.running < victim.running) {
+				victim = c
+			}
+		}
+		victim.ending = true
+	}
+	r.reap()
+}
+
+// reap ends what is ending and idle, and pays for it.
+func (r *run) reap() {
+	r.replicas = slices.DeleteFunc(r.replicas, func(c *replica) bool {
+		over := c.ending && c.running == 0
+		if over {
+			r.pay(c)
+		}
+		return over
+	})
+}
+
+func (r *run) pay(c *replica) {
+	r.out.GPUHours += (r.now - c.born).Hours() * float64(max(1, r.model.GPUs))
+}

@@ -1,0 +1,170 @@
+// Package simulate replays a trace of requests through the decisions of
+// internal/elastic (delivery account) with a clock of its own and a model of
+// cold starts and service times. Pure and deterministic.
+package simulate
+
+import (
+	"container/heap"
+	"fmt"
+	"time"
+
+	"modeldock.io/internal/elastic"
+)
+
+// Model is how one replica behaves.
+type Model struct {
+	ColdStart   time.Duration // from the decision to Ready
+	Concurrency int           // requests at once
+	FirstChunk  time.Duration // of an empty prompt
+	PromptRate  float64       // prompt tokens per second
+	PerToken    time.Duration // of an answer
+	Objective   time.Duration // a first chunk later than this is late
+	GPUs        int           // per replica
+}
+
+// DefaultModel is a model of some 7 billion parameters on one card.
+func DefaultModel() Model {
+	return Model{ColdStart: time.Minute, Concurrency: 8, FirstChunk: 50 * time.Millisecond, PromptRate: 8000, PerToken: 30 * time.Millisecond, Objective: 2 * time.Second, GPUs: 1}
+}
+
+// Policy is a named way to decide, asked every Period.
+type Policy struct {
+	Name   string
+	Spec   elastic.Spec
+	Period time.Duration
+}
+
+// Point is the state at one moment.
+type Point struct {
+	At                                time.Duration
+	Replicas, Ready, Waiting, Running int
+}
+
+type replica struct {
+	born, ready time.Duration
+	running     int
+	ending      bool
+}
+
+type event struct {
+	at      time.Duration
+	kind    int
+	replica *replica
+}
+
+const (
+	becameReady = iota
+	finished
+	asked
+)
+
+// events is a heap by time.
+type events []event
+
+func (e events) Len() int           { return len(e) }
+func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)        { *e = append(*e, x.(event)) } //nolint:forcetypeassert // ours alone
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// run is one policy on one trace.
+type run struct {
+	model    Model
+	policy   Policy
+	now      time.Duration
+	events   events
+	replicas []*replica // youngest last
+	waiting  []Request
+	history  elastic.History
+	want     int
+	last     time.Duration // request; < 0: none
+	out      Result
+	change   int
+}
+
+// Run replays a trace, in order of arrival, under a policy.
+func Run(trace []Request, m Model, p Policy) (Result, error) {
+	if len(trace) == 0 || m.Concurrency < 1 || m.PromptRate <= 0 || p.Period <= 0 {
+		return Result{}, fmt.Errorf("simulate policy %s: there are %d requests, concurrency %d, %g prompt tokens/s and a period of %s; all must be positive", p.Name, len(trace), m.Concurrency, m.PromptRate, p.Period)
+	}
+	r := &run{model: m, policy: p, last: -1, out: Result{Name: p.Name}}
+	r.scale(p.Spec.Min)
+	for _, b := range r.replicas { // what the minimum holds was there before
+		b.ready = 0
+	}
+	heap.Push(&r.events, event{at: 0, kind: asked})
+	for next, end := 0, trace[len(trace)-1].At; ; {
+		if next < len(trace) && (r.events.Len() == 0 || trace[next].At <= r.events[0].at) {
+			r.now = trace[next].At
+			r.arrive(trace[next])
+			next++
+			continue
+		}
+		e := heap.Pop(&r.events).(event) //nolint:forcetypeassert // ours alone
+		r.now = e.at
+		if next == len(trace) && r.now > end && len(r.waiting) == 0 && r.running() == 0 {
+			break
+		}
+		if r.now > end+24*time.Hour {
+			return Result{}, fmt.Errorf("simulate policy %s: %d requests still wait a day after the trace's end, with %d replicas of at most %d", p.Name, len(r.waiting), r.want, p.Spec.Max)
+		}
+		r.handle(e)
+	}
+	r.out.finish(r)
+	return r.out, nil
+}
+
+func (r *run) handle(e event) {
+	switch e.kind {
+	case finished:
+		e.replica.running--
+		r.dispatch()
+		r.reap()
+	case becameReady:
+		r.dispatch()
+	case asked:
+		r.decide()
+		heap.Push(&r.events, event{at: r.now + r.policy.Period, kind: asked})
+	}
+}
+
+func (r *run) arrive(q Request) {
+	r.waiting, r.last = append(r.waiting, q), r.now
+	if r.want == 0 {
+		r.decide() // a wake-up waits for no round
+	}
+	r.dispatch()
+}
+
+// dispatch gives waiting requests to the least busy replicas.
+func (r *run) dispatch() {
+	for len(r.waiting) > 0 {
+		var best *replica
+		for _, c := range r.replicas {
+			if !c.ending && c.ready <= r.now && c.running < r.model.Concurrency && (best == nil || c.running < best.running) {
+				best = c
+			}
+		}
+		if best == nil {
+			return
+		}
+		q := r.waiting[0]
+		r.waiting = r.waiting[1:]
+		first := r.model.FirstChunk + time.Duration(float64(q.Prompt)/r.model.PromptRate*float64(time.Second))
+		best.running++
+		r.out.waits = append(r.out.waits, r.now-q.At)
+		r.out.firsts = append(r.out.firsts, r.now-q.At+first)
+		heap.Push(&r.events, event{at: r.now + first + time.Duration(q.Answer)*r.model.PerToken, kind: finished, replica: best})
+	}
+}
+
+func (r *run) running() (n int) {
+	for _, c := range r.replicas {
+		n += c.running
+	}
+	return n
+}
