@@ -14,6 +14,7 @@ import (
 func (c *cli) gatewayCommand() *cobra.Command {
 	o := app.DefaultGatewayOptions()
 	var tokenFile, redisAddress, redisFile string
+	var accessLog bool
 	cmd := &cobra.Command{
 		Use:   "gateway",
 		Short: "Serve /v1 alone, beside controllers",
@@ -24,6 +25,9 @@ func (c *cli) gatewayCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Token, err = secret(tokenFile, "--gateway-token-file", app.GatewayTokenVariable); err == nil {
 				o.Counts.RedisURL, err = redisURL(redisAddress, redisFile)
+			}
+			if accessLog {
+				o.AccessLog = c.out
 			}
 			if err == nil {
 				err = o.Validate()
@@ -45,6 +49,9 @@ func (c *cli) gatewayCommand() *cobra.Command {
 	o.Endpoints.Cluster.System = app.DefaultSystemNamespace // gateways keep nothing there
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow listeners beyond loopback although there is no TLS")
+	f.StringVar(&o.TLS.Certificate, "tls-cert", "", "PEM file with the certificate of --listen and its chain; read again when it changes")
+	f.StringVar(&o.TLS.Key, "tls-key", "", "PEM file with its key")
+	f.BoolVar(&accessLog, "access-log", false, "write one line of JSON to standard output for each request to /v1")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at shutdown")
 	return configured(cmd)
 }

@@ -13,6 +13,7 @@ import (
 func (c *cli) upCommand() *cobra.Command {
 	o := app.DefaultUpOptions()
 	var dsnFile, redisAddress, redisFile string
+	var accessLog bool
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run the whole platform on this machine",
@@ -26,6 +27,9 @@ func (c *cli) upCommand() *cobra.Command {
 				return failed(err)
 			}
 			o.Executable, o.Version = exe, version
+			if accessLog {
+				o.AccessLog = c.out
+			}
 			if dsnFile != "" && o.Store != "mysql" {
 				return usage("--mysql-dsn-file goes with --store mysql; the store is %q", o.Store)
 			}
@@ -53,6 +57,7 @@ func (c *cli) upCommand() *cobra.Command {
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
+	f.BoolVar(&accessLog, "access-log", false, "write one line of JSON to standard output for each request to /v1")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at release and shutdown")
 	return configured(cmd)
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,8 @@ type GatewayOptions struct {
 	Endpoints EndpointSource
 	Counts    CountOptions
 	Insecure  bool
+	TLS       CertificateFiles // of Listen
+	AccessLog io.Writer        // gets one line for each request; nil for none
 	StopGrace time.Duration
 }
 
@@ -51,7 +54,7 @@ func DefaultGatewayOptions() GatewayOptions {
 
 // Validate returns every error at once, each saying what to write instead.
 func (o GatewayOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure), validateListen(o.OpsListen, o.Insecure), validateToken(o.Token), o.Counts.Validate()}
+	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), validateListen(o.OpsListen, o.Insecure), validateToken(o.Token), o.Counts.Validate()}
 	if len(o.Control) == 0 {
 		errs = append(errs, errors.New("--control must name the URL of at least one controller's --gateway-listen"))
 	}
@@ -91,6 +94,8 @@ type gatewayProcess struct {
 	table    *route.Table
 	recorder *gateway.BatchRecorder
 	counts   counts
+	tells    telemetry
+	tls      *tls.Config // nil: none
 	gateway  *gateway.Gateway
 	health   *health
 }
@@ -116,13 +121,21 @@ func Gateway(ctx context.Context, opts GatewayOptions, out io.Writer, started fu
 		return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another --ops-listen", opts.OpsListen, err)
 	}
 	defer func() { _ = ops.Close() }()
-	if err := g.build(); err != nil {
+	if err := g.build(ctx); err != nil {
 		return err
 	}
 	return g.serve(ctx, front, ops, out, started)
 }
 
-func (g *gatewayProcess) build() (err error) {
+func (g *gatewayProcess) build(ctx context.Context) (err error) {
+	if g.opts.TLS.given() {
+		if g.tls, err = g.opts.TLS.config(time.Now); err != nil {
+			return err
+		}
+	}
+	if g.tells, err = openTelemetry(ctx, g.opts.AccessLog, g.log); err != nil {
+		return err
+	}
 	g.feed, err = feed.NewClient(feed.ClientConfig{
 		URLs: g.opts.Control, Token: g.opts.Token, File: filepath.Join(g.opts.StateDir, "snapshot.json"), Clock: time.Now, Logger: g.log,
 	})
@@ -136,11 +149,11 @@ func (g *gatewayProcess) build() (err error) {
 	if g.counts, err = openCounts(g.opts.Counts, time.Now, g.log, g.registry); err != nil {
 		return err
 	}
-	g.gateway, err = gateway.New(gateway.Config{
+	g.gateway, err = gateway.New(g.tells.configure(gateway.Config{
 		Snapshot: g.feed.Snapshot, Refresh: g.feed.Refresh, Table: g.table, Recorder: g.recorder, Logger: g.log,
 		Limiter: g.counts.limiter, Results: g.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(g.feed.Snapshot(), tenant) },
 		Principal: g.consoleUser, Registerer: g.registry,
-	})
+	}))
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)
 	}
@@ -179,10 +192,10 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	server, side := gateway.NewServer(g.gateway), opsServer(g.opsHandler())
 	server.ErrorLog = log.New(logWriter{g.log}, "", 0)
 	failed := make(chan error, 2)
-	go func() { failed <- server.Serve(front) }()
+	go func() { failed <- g.serveFront(server, front) }()
 	go func() { failed <- side.Serve(ops) }()
 	g.health.ready(true)
-	url := "http://" + reachable(front.Addr())
+	url := g.scheme() + reachable(front.Addr())
 	_, _ = fmt.Fprintf(out, "ModelDock gateway is ready: %s\n  control   %s\n  ops       http://%s\n", url, strings.Join(g.opts.Control, ", "), reachable(ops.Addr()))
 	started(url)
 	var err error
@@ -196,6 +209,21 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	return errors.Join(err, g.shutdown(server, side, stopWork, fed))
 }
 
+func (g *gatewayProcess) serveFront(server *http.Server, front net.Listener) error {
+	if g.tls == nil {
+		return server.Serve(front)
+	}
+	server.TLSConfig = g.tls
+	return server.ServeTLS(front, "", "")
+}
+
+func (g *gatewayProcess) scheme() string {
+	if g.tls == nil {
+		return "http://"
+	}
+	return "https://"
+}
+
 func (g *gatewayProcess) shutdown(server, side *http.Server, stopWork func(), fed <-chan struct{}) error {
 	g.health.ready(false)
 	drain, cancel := context.WithTimeout(context.Background(), g.opts.StopGrace)
@@ -207,7 +235,7 @@ func (g *gatewayProcess) shutdown(server, side *http.Server, stopWork func(), fe
 	g.gateway.Close()
 	last, cancelLast := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancelLast()
-	err := errors.Join(g.counts.close(), g.recorder.FlushAndClose(last))
+	err := errors.Join(g.counts.close(), g.recorder.FlushAndClose(last), g.tells.spans.Close(last))
 	stopWork()
 	<-fed
 	_ = side.Close()

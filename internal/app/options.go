@@ -5,6 +5,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ type UpOptions struct {
 	HeadWait  time.Duration
 	StopGrace time.Duration
 	Counts    CountOptions
+	AccessLog io.Writer // gets one line for each call of a model; nil for none
 	Version   string
 	// Executable is the binary that supervises models; this one.
 	Executable string

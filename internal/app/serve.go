@@ -73,7 +73,7 @@ func (p *platform) shutdown(server *http.Server, stopWork func()) error {
 			_ = p.hold.Release() // it ends with the connection anyway
 		}
 	}()
-	err := errors.Join(p.counts.close(), p.recorder.FlushAndClose(last), p.machine.Close(last), p.ledger.Close())
+	err := errors.Join(p.counts.close(), p.recorder.FlushAndClose(last), p.tells.spans.Close(last), p.machine.Close(last), p.ledger.Close())
 	p.log.Info("stopped")
 	return err
 }

@@ -47,6 +47,7 @@ type platform struct {
 	gateway   *gateway.Gateway
 	directory *directory
 	counts    counts
+	tells     telemetry
 	files     *stamps // the stamps in the data directory
 }
 
@@ -179,11 +180,14 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 	if p.counts, err = openCounts(p.opts.Counts, p.clock, p.log, p.registry); err != nil {
 		return fmt.Errorf("prepare limits and result cache: %w", err)
 	}
-	p.gateway, err = gateway.New(gateway.Config{
+	if p.tells, err = openTelemetry(ctx, p.opts.AccessLog, p.log); err != nil {
+		return err
+	}
+	p.gateway, err = gateway.New(p.tells.configure(gateway.Config{
 		Snapshot: p.directory.snapshot, Refresh: p.directory.refreshSince, Table: p.table, Recorder: p.recorder, Clock: p.clock, Logger: p.log,
 		Limiter: p.counts.limiter, Results: p.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(p.directory.snapshot(), tenant) },
 		Principal: p.consolePrincipal, Registerer: p.registry,
-	})
+	}))
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)
 	}

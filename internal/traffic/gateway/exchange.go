@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"modeldock.io/internal/traffic"
 )
 
@@ -31,9 +33,10 @@ type exchange struct {
 	events    bool // the answer began as events, before an engine was found
 	settled   bool // the record of a complete answer was handed over
 	meter     *meter
-	spend     *spending // of the caller's limits; nil if there are none
-	fill      *filling  // the answer is collected for the cache; nil if not
-	wish      wish      // what it needs of a replica
+	span      trace.Span // nil unless traces are sent
+	spend     *spending  // of the caller's limits; nil if there are none
+	fill      *filling   // the answer is collected for the cache; nil if not
+	wish      wish       // what it needs of a replica
 }
 
 // begin stamps the arrival and gives the request its id.
@@ -184,6 +187,8 @@ func (x *exchange) finish() {
 	}
 	x.g.settleUse(x)
 	x.g.metrics.finished(x)
+	x.endSpan()
+	x.logAccess()
 	if x.inference && !x.silent && !x.settled {
 		x.report()
 	}

@@ -59,6 +59,8 @@ func (a *answer) close() {
 // forward sends the request to one replica and returns its answer's head.
 func (g *Gateway) forward(x *exchange, op operation, address string, b *body) (*answer, error) {
 	ctx, cancel := context.WithCancel(x.r.Context())
+	header := forwardedHeader(x.r.Header, x.rec.RequestID)
+	x.passSpan(header)
 	request := (&http.Request{
 		Method:        http.MethodPost,
 		URL:           &url.URL{Scheme: "http", Host: address, Path: op.path},
@@ -66,7 +68,7 @@ func (g *Gateway) forward(x *exchange, op operation, address string, b *body) (*
 		ProtoMajor:    1,
 		ProtoMinor:    1,
 		Host:          address,
-		Header:        forwardedHeader(x.r.Header, x.rec.RequestID),
+		Header:        header,
 		Body:          b.reader(g.cfg.Clock),
 		ContentLength: b.length,
 		// For a connection that turned out dead before a byte was written.

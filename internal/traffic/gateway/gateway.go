@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/cache"
@@ -50,6 +51,10 @@ type Config struct {
 	Limiter limit.Limiter
 	// Results keeps answers of models whose cache is on; nil keeps none.
 	Results cache.Store
+	// Tracer makes a span of each call of a model; nil makes none.
+	Tracer trace.Tracer
+	// AccessLog gets one line for each request; nil for none.
+	AccessLog *slog.Logger
 	// Registerer takes the metrics; nil keeps them unregistered.
 	Registerer prometheus.Registerer
 	// Wake, if given, is told once that a version without a ready replica has
@@ -119,25 +124,28 @@ func (g *Gateway) Close() {
 // operation is one path that takes a request for a model.
 type operation struct {
 	path     string
-	streams  bool // it can answer with a stream of completions
-	messages bool // it needs the member "messages"
-	usage    bool // a stream tells its usage only if asked to
-	form     bool // its body is a multipart form
+	name     string // in traces
+	streams  bool   // it can answer with a stream of completions
+	messages bool   // it needs the member "messages"
+	usage    bool   // a stream tells its usage only if asked to
+	form     bool   // its body is a multipart form
 }
 
 // operationFor is the explicit list: what is not here is not served.
 func operationFor(path string) (operation, bool) {
 	switch path {
 	case "/v1/chat/completions":
-		return operation{path: path, streams: true, messages: true, usage: true}, true
+		return operation{path: path, name: "chat", streams: true, messages: true, usage: true}, true
 	case "/v1/completions":
-		return operation{path: path, streams: true, usage: true}, true
+		return operation{path: path, name: "text_completion", streams: true, usage: true}, true
 	case "/v1/responses":
-		return operation{path: path, streams: true}, true
+		return operation{path: path, name: "chat", streams: true}, true
 	case "/v1/audio/transcriptions":
-		return operation{path: path, streams: true, form: true}, true
-	case "/v1/embeddings", "/v1/rerank":
-		return operation{path: path}, true
+		return operation{path: path, name: "transcription", streams: true, form: true}, true
+	case "/v1/embeddings":
+		return operation{path: path, name: "embeddings"}, true
+	case "/v1/rerank":
+		return operation{path: path, name: "rerank"}, true
 	}
 	return operation{}, false
 }

@@ -19,6 +19,7 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 		return err
 	}
 	x.caller(key)
+	x.beginSpan(op)
 
 	// 2. What is asked. The body is read once and scanned, never re-encoded.
 	body, err := g.readBody(x)
@@ -28,6 +29,7 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 	defer body.release()
 	asked, err := op.scan(x.r.Header, body.bytes)
 	x.rec.Model = typedName(asked.Model) // until it is known which one that is
+	x.nameSpan(op, &asked)
 	if err == nil {
 		err = op.check(&asked)
 	}

@@ -22,6 +22,8 @@ type metrics struct {
 	requests        *prometheus.CounterVec
 	firstByte       *prometheus.HistogramVec
 	firstChunk      *prometheus.HistogramVec
+	interChunk      *prometheus.HistogramVec
+	queued          *prometheus.HistogramVec
 	upstreamCancels prometheus.Counter
 	refusals        *prometheus.CounterVec
 	results         *prometheus.CounterVec
@@ -37,8 +39,8 @@ type meterKey struct{ tenant, model, version string }
 // meter has the label handles of one combination resolved, so that a request
 // looks them up once.
 type meter struct {
-	firstByte, firstChunk prometheus.Observer
-	requests              *prometheus.CounterVec // curried
+	firstByte, firstChunk, interChunk, queued prometheus.Observer
+	requests                                  *prometheus.CounterVec // curried
 
 	mu    sync.RWMutex
 	codes map[int]prometheus.Counter
@@ -58,6 +60,14 @@ func newMetrics(g *Gateway) (*metrics, error) {
 		firstChunk: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "modeldock_gateway_first_chunk_seconds", Buckets: seconds,
 			Help: "Time from the request's arrival to the first content that was flushed to the caller.",
+		}, []string{"model", "version"}),
+		interChunk: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "modeldock_gateway_inter_chunk_seconds", Buckets: seconds,
+			Help: "Time between two flushes of a stream after its first content.",
+		}, []string{"model", "version"}),
+		queued: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "modeldock_gateway_queued_seconds", Buckets: seconds,
+			Help: "Time that requests waited for a replica, those that need not wait left out.",
 		}, []string{"model", "version"}),
 		upstreamCancels: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "modeldock_gateway_upstream_cancels_total",
@@ -88,7 +98,7 @@ func newMetrics(g *Gateway) (*metrics, error) {
 		Name: "modeldock_gateway_snapshot_age_seconds",
 		Help: "Age of the keys, grants and models that the gateway decides by; -1 if it has none.",
 	}, g.snapshotAge)
-	for _, c := range []prometheus.Collector{m.requests, m.firstByte, m.firstChunk, m.upstreamCancels, m.refusals, m.results, m.retries, m.evictions, age, newLoadCollector(g)} {
+	for _, c := range []prometheus.Collector{m.requests, m.firstByte, m.firstChunk, m.interChunk, m.queued, m.upstreamCancels, m.refusals, m.results, m.retries, m.evictions, age, newLoadCollector(g), newEndpointCollector(g.cfg.Table)} {
 		if err := g.cfg.Registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("register the gateway's metrics: %w", err)
 		}
@@ -127,6 +137,8 @@ func (m *metrics) meter(tenant, model, version string) *meter {
 	found = &meter{
 		firstByte:  m.firstByte.WithLabelValues(k.model, k.version),
 		firstChunk: m.firstChunk.WithLabelValues(k.model, k.version),
+		interChunk: m.interChunk.WithLabelValues(k.model, k.version),
+		queued:     m.queued.WithLabelValues(k.model, k.version),
 		requests:   m.requests.MustCurryWith(prometheus.Labels{"tenant": k.tenant, "model": k.model, "version": k.version}),
 		codes:      map[int]prometheus.Counter{},
 	}
@@ -153,6 +165,9 @@ func (m *metrics) finished(x *exchange) {
 	t := x.meter
 	if t == nil {
 		t = m.meter(x.rec.Tenant, otherLabel, otherLabel)
+	}
+	if x.rec.QueuedFor > 0 {
+		t.queued.Observe(x.rec.QueuedFor.Seconds())
 	}
 	t.answered(x.rec.Status)
 }

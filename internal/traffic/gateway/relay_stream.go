@@ -186,6 +186,9 @@ func (s *streamRelay) flush(goesOn bool) error {
 		return nil // what comes after [DONE] is no part of the answer
 	}
 	now := s.x.now()
+	if !s.x.rec.FirstContentAt.IsZero() {
+		s.x.meter.interChunk.Observe(now.Sub(s.x.rec.LastByteAt).Seconds())
+	}
 	s.x.rec.LastByteAt = now
 	if s.content && s.x.rec.FirstContentAt.IsZero() {
 		s.x.contentDelivered(now, goesOn && !s.done)

@@ -274,7 +274,7 @@ func (b *bench) record(id string) traffic.Inference {
 // eventually waits for a condition with a deadline that only a failure meets.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for !condition() {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out waiting for %s", what)

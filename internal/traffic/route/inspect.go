@@ -91,6 +91,7 @@ type Standing struct {
 	Tokens   int64
 	Signal   *Signal // fresh, or nil
 	Open     bool    // its breaker keeps requests from it
+	Failures int64   // of its own or of its connection, as long as this gateway knows it
 }
 
 // Standings lists the load of every endpoint that takes requests, by UID.
@@ -100,7 +101,7 @@ func (t *Table) Standings() []Standing {
 	defer t.mu.Unlock()
 	list := make([]Standing, 0, len(t.replicas))
 	for _, r := range t.replicas {
-		s := Standing{Endpoint: r.endpoint, InFlight: r.load.running(), Tokens: r.load.tokens(), Open: r.load.breaker.until.Load() != 0}
+		s := Standing{Endpoint: r.endpoint, InFlight: r.load.running(), Tokens: r.load.tokens(), Open: r.load.breaker.until.Load() != 0, Failures: r.load.failures.Load()}
 		if signal := r.load.signal.Load(); signal != nil && signal.fresh(now) {
 			s.Signal = signal
 		}

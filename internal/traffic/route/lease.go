@@ -91,10 +91,15 @@ func (l *Lease) Answered() { l.replica.load.breaker.succeeded() }
 
 // Failed tells that the replica answered with an error of its own or broke
 // off.
-func (l *Lease) Failed() { l.replica.load.breaker.failed(l.table.now(), false, l.probe) }
+func (l *Lease) Failed() { l.failed(false) }
 
 // Unreached tells that the replica took no connection.
-func (l *Lease) Unreached() { l.replica.load.breaker.failed(l.table.now(), true, l.probe) }
+func (l *Lease) Unreached() { l.failed(true) }
+
+func (l *Lease) failed(unreached bool) {
+	l.replica.load.failures.Add(1)
+	l.replica.load.breaker.failed(l.table.now(), unreached, l.probe)
+}
 
 // Acquire chooses an endpoint of k and reserves a place on it in one step. It
 // never blocks; false means that no endpoint can take the request now.

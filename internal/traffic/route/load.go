@@ -11,7 +11,9 @@ import (
 type load struct {
 	state   atomic.Int64
 	breaker breaker
-	signal  atomic.Pointer[Signal]
+	// failures counts all that the replica ever had.
+	failures atomic.Int64
+	signal   atomic.Pointer[Signal]
 }
 
 const (

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// writeCertificate makes a certificate with a serial number of its own.
+func writeCertificate(t *testing.T, f CertificateFiles, serial int64, at time.Time) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"gateway"}}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{f.Certificate: {Type: "CERTIFICATE", Bytes: der}, f.Key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(name, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCertificateIsRenewed: a new file is used without a restart, a broken one
+// is not.
+func TestCertificateIsRenewed(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	files := CertificateFiles{filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")}
+	if _, err := files.config(time.Now); err == nil {
+		t.Error("files that are not there are taken")
+	}
+	writeCertificate(t, files, 1, now)
+	cfg, err := files.config(func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial := func() int64 {
+		now = now.Add(lookEvery)
+		got, err := cfg.GetCertificate(&tls.ClientHelloInfo{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Leaf.SerialNumber.Int64()
+	}
+	if got := serial(); got != 1 {
+		t.Errorf("serial %d", got)
+	}
+	writeCertificate(t, files, 2, now.Add(time.Hour))
+	if got := serial(); got != 2 {
+		t.Errorf("serial %d after the renewal", got)
+	}
+	if err := os.WriteFile(files.Certificate, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := serial(); got != 2 {
+		t.Errorf("serial %d after a broken file", got)
+	}
+	if err := (CertificateFiles{Certificate: "only.crt"}).validate(); err == nil {
+		t.Error("a certificate without a key is taken")
+	}
+}
