@@ -10,11 +10,10 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the client
 	_ "k8s.io/component-base/metrics/prometheus/version"  // metric of the version
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
-	"modeldock.io/internal/placement"
+
+	"modeldock.io/scheduler/gpumemory"
 )
 
-var _ = placement.DefaultReserve
-
 func main() {
-	os.Exit(cli.Run(app.NewSchedulerCommand()))
+	os.Exit(cli.Run(app.NewSchedulerCommand(app.WithPlugin(gpumemory.Name, gpumemory.New))))
 }
