@@ -116,7 +116,7 @@ build_kubernetes() {
     return
   fi
   layer "what containers need is installed" bash -c '. scripts/lib.sh; install_packages runc containernetworking-plugins iproute2'
-  beside kubernetes bash -c 'scripts/cluster-build.sh && cd test/cluster && CGO_ENABLED=0 go vet -tags cluster ./...'
+  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok && cd test/cluster && CGO_ENABLED=0 go vet -tags cluster ./...'
   kubernetes=$beside
 }
 

@@ -54,7 +54,7 @@ func ownMetrics(t *testing.T) []described {
 	g := &gatewayProcess{opts: DefaultGatewayOptions(), log: slog.New(slog.DiscardHandler), registry: prometheus.NewRegistry(), health: newHealth(time.Now)}
 	g.opts.Control, g.opts.Token, g.opts.StateDir = []string{"http://127.0.0.1:1"}, strings.Repeat("t", 40), t.TempDir()
 	g.opts.Counts.RedisURL = "redis://127.0.0.1:1/0" // nobody is there; its metrics are described all the same
-	if err := g.build(); err != nil {
+	if err := g.build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.counts.close() })
