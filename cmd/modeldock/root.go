@@ -86,7 +86,7 @@ func (c *cli) root() *cobra.Command {
 	f.StringVarP(&c.opts.output, "output", "o", "table", "table, json, yaml or name")
 	root.AddCommand(
 		c.upCommand(), c.controllerCommand(), c.gatewayCommand(), c.submitCommand(), c.getCommand(), c.listCommand(), c.watchCommand(), c.updateCommand(), c.releaseCommand(),
-		c.explainCommand(), c.traceCommand(), c.logsCommand(), c.chatCommand(), c.modelsCommand(), c.nodesCommand(),
+		c.explainCommand(), c.traceCommand(), c.logsCommand(), c.chatCommand(), c.modelsCommand(), c.nodesCommand(), c.fitCommand(),
 		c.stepCommand(), c.quotaCommand(), c.limitsCommand(), c.poolCommand(), c.keyCommand(), c.grantCommand(), c.ledgerCommand(),
 		c.versionCommand(),
 	)
