@@ -12,7 +12,9 @@ import (
 func TestFitNamesTheCardOrTheFragment(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	held := func(uid string, mib int64) []openapi.Allocation { return []openapi.Allocation{{Uid: uid, Tenant: "team-b", Mib: mib}} }
+	held := func(uid string, mib int64) []openapi.Allocation {
+		return []openapi.Allocation{{Uid: uid, Tenant: "team-b", Mib: mib}}
+	}
 	b.fleet.nodes = func() ([]openapi.Node, error) {
 		return []openapi.Node{
 			{Node: "gpu-1", Cards: []openapi.Card{
