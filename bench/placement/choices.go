@@ -55,7 +55,7 @@ func choices(quick bool) ([]result, error) {
 }
 
 func halfUsed(nodes int) ([]*placement.View, *placement.Sizes, error) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time, on purpose
+	random := rand.New(rand.NewPCG(1, 2))
 	asked := []int64{2048, 4096, 6000, 8192, 10000, 16384, 20480, 40000}
 	var views []*placement.View
 	for n := range nodes {

@@ -72,7 +72,7 @@ func (m mix) dealt(order int) mix {
 	if order == 0 {
 		return m
 	}
-	random := rand.New(rand.NewPCG(uint64(order), 0)) //nolint:gosec // the same each time, on purpose
+	random := rand.New(rand.NewPCG(uint64(order), 0))
 	m.events = slices.Clone(m.events)
 	var arrivals []int
 	for i, e := range m.events {

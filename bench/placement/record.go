@@ -31,10 +31,11 @@ func node(cards int, mib string) string {
 	return strings.TrimSuffix(strings.Repeat(mib+",", cards), ",")
 }
 
-func nodes(n, cards int, mib string) []string {
+// nodes are n nodes of 8 equal cards.
+func nodes(n int, mib string) []string {
 	all := make([]string, n)
 	for i := range all {
-		all[i] = node(cards, mib)
+		all[i] = node(8, mib)
 	}
 	return all
 }
@@ -51,19 +52,19 @@ func recipes() map[string]recipe {
 	batch := kind{3, []int64{4096, 8192, 14000}, 1, "llm", "batch"}
 	mixed := []string{node(8, "24576"), node(8, "40960"), node(4, "81920"), "24576,24576,49152,49152"}
 	return map[string]recipe{
-		"llm":           {"language models on cards of 24 GiB", nodes(4, 8, "24576"), []kind{small, middle, large}, 600, 0},
-		"recommender":   {"rankers with some vision models", nodes(2, 8, "24576"), []kind{rankers, vision, {1, []int64{9000, 12000}, 1, "vision", "online"}}, 600, 0},
+		"llm":           {"language models on cards of 24 GiB", nodes(4, "24576"), []kind{small, middle, large}, 600, 0},
+		"recommender":   {"rankers with some vision models", nodes(2, "24576"), []kind{rankers, vision, {1, []int64{9000, 12000}, 1, "vision", "online"}}, 600, 0},
 		"everything":    {"all kinds on mixed nodes", mixed, []kind{small, middle, large, rankers, vision, batch}, 900, 0},
-		"several-cards": {"models that are spread over cards among small ones", nodes(4, 8, "40960"), []kind{small, middle, batch, {1, []int64{14000, 20000}, 2, "llm", "online"}, {1, []int64{17000}, 4, "llm", "online"}}, 600, 0},
+		"several-cards": {"models that are spread over cards among small ones", nodes(4, "40960"), []kind{small, middle, batch, {1, []int64{14000, 20000}, 2, "llm", "online"}, {1, []int64{17000}, 4, "llm", "online"}}, 600, 0},
 		"churn":         {"models that come and go on mixed nodes", mixed, []kind{small, middle, large, rankers, batch}, 4000, 45},
-		"halves":        {"sizes around a half and a third of a card", nodes(4, 8, "24576"), []kind{{4, []int64{11000, 11900, 12600}, 1, "llm", "online"}, {3, []int64{7500, 7900, 8300}, 1, "vision", "online"}, {3, []int64{3500}, 1, "recommender", "online"}}, 600, 0},
+		"halves":        {"sizes around a half and a third of a card", nodes(4, "24576"), []kind{{4, []int64{11000, 11900, 12600}, 1, "llm", "online"}, {3, []int64{7500, 7900, 8300}, 1, "vision", "online"}, {3, []int64{3500}, 1, "recommender", "online"}}, 600, 0},
 	}
 }
 
 // recordAll writes every recipe's recording into dir.
 func recordAll(dir string) error {
 	for name, r := range recipes() {
-		if err := os.WriteFile(filepath.Join(dir, name+".txt"), r.record(name), 0o644); err != nil { //nolint:gosec // a source file
+		if err := os.WriteFile(filepath.Join(dir, name+".txt"), r.record(name), 0o644); err != nil {
 			return fmt.Errorf("record %s: %w", name, err)
 		}
 	}
@@ -71,7 +72,7 @@ func recordAll(dir string) error {
 }
 
 func (r recipe) record(name string) []byte {
-	random := rand.New(rand.NewPCG(20261130, uint64(len(name)))) //nolint:gosec // the same each time, on purpose
+	random := rand.New(rand.NewPCG(20261130, uint64(len(name))))
 	out := &bytes.Buffer{}
 	fmt.Fprintf(out, "# %s: %s\n", name, r.about)
 	for i, sizes := range r.nodes {

@@ -163,7 +163,7 @@ func withKey(t *testing.T, url string) []string {
 // verbs is every verb that asks the server once.
 func verbs() []string {
 	return []string{
-		"submit --id x", "get x", "list", "release x", "explain x", "trace x", "models", "nodes", "quota get", "quota set x 1",
+		"submit --id x", "get x", "list", "release x", "explain x", "trace x", "models", "nodes", "fit 4096", "quota get", "quota set x 1",
 		"pool get", "pool set x 1", "key create x", "key list", "grant add a b c", "grant list", "ledger verify", "ledger journal x", "step admit",
 	}
 }

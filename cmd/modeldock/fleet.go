@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/placement"
 )
 
 func (c *cli) modelsCommand() *cobra.Command {
@@ -53,18 +54,40 @@ func (c *cli) nodesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := table{head: []string{"NODE", "CARD", "MODEL", "TOTAL MiB", "RESERVED", "ALLOCATED", "FREE", "HEALTHY", "HOLDS"}}
+			t := table{head: []string{"NODE", "CARD", "MODEL", "TOTAL MiB", "RESERVED", "ALLOCATED", "MEASURED", "FREE", "ISOLATION", "HEALTHY", "HOLDS"}}
 			var names []string
 			for _, n := range doc.Items {
 				names = append(names, n.Node)
 				for _, card := range n.Cards {
 					t.add(n.Node, fmt.Sprintf("%d", card.Index), cardName(card), fmt.Sprint(card.TotalMiB), fmt.Sprint(card.ReservedMiB),
-						fmt.Sprint(card.AllocatedMiB), fmt.Sprint(card.TotalMiB-card.ReservedMiB-card.AllocatedMiB), fmt.Sprint(card.Healthy), holds(card))
+						fmt.Sprint(card.AllocatedMiB), measured(card), fragment(n, card), string(card.Isolation), fmt.Sprint(card.Healthy), holds(card))
 				}
 			}
 			return c.print(*doc, names, t)
 		},
 	}
+}
+
+// measured is what is really used on a card, as far as it is known and new
+// enough to be counted.
+func measured(card openapi.Card) string {
+	switch {
+	case card.MeasuredMiB == nil:
+		return "-"
+	case card.MeasuredAgeSeconds != nil && *card.MeasuredAgeSeconds > placement.MeasuredFor.Seconds():
+		return fmt.Sprintf("%d (%.0f s old)", *card.MeasuredMiB, *card.MeasuredAgeSeconds)
+	case card.UnaccountedMiB > 0:
+		return fmt.Sprintf("%d (%d by others)", *card.MeasuredMiB, card.UnaccountedMiB)
+	}
+	return fmt.Sprint(*card.MeasuredMiB)
+}
+
+// fragment is what one request can get on a card; the node's largest is marked.
+func fragment(n openapi.Node, card openapi.Card) string {
+	if card.FreeMiB > 0 && card.FreeMiB == n.LargestFragmentMiB {
+		return fmt.Sprint(card.FreeMiB, " (largest)")
+	}
+	return fmt.Sprint(card.FreeMiB)
 }
 
 func cardName(card openapi.Card) string {

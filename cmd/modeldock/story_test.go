@@ -56,7 +56,10 @@ func TestSubmitCallExplainRelease(t *testing.T) {
 	}
 	a.run("logs", "demo", "--tail", "5").exits(exitOK)
 	a.run("models").exits(exitOK, a.tenant+"/demo", "simulated")
-	a.run("nodes").exits(exitOK, a.tenant+"/demo: 4096")
+	a.run("nodes").exits(exitOK, a.tenant+"/demo: 4096", "ISOLATION", "none", "simulated", "(largest)")
+	a.run("fit", "8192").exits(exitOK, "yes, chosen", "MiB free)", "(simulated)")
+	a.run("fit", "999999", "--gpus", "2").exits(exitBroken, "0 cards with a fragment of 999999 MiB; 2 are needed on node")
+	a.run("fit", "8Gi").exits(exitUsage, "in digits without sign, unit or spaces")
 	a.run("ledger", "journal", "demo").exits(exitOK, "reserve", "+1")
 	a.run("release", "demo", "--wait").exits(exitOK, "released")
 	a.run("ledger", "journal", "demo").exits(exitOK, "release", "-1")

@@ -14,8 +14,5 @@ func (s handlers) GetScaling(c *gin.Context, _ openapi.ID, _ openapi.GetScalingP
 	s.fail(c, notBuilt("", "scaling"))
 }
 
-// FitNodes will answer where a model would fit.
-func (s handlers) FitNodes(c *gin.Context) { s.fail(c, notBuilt("", "the fit question")) }
-
 // Simulate will replay traces.
 func (s handlers) Simulate(c *gin.Context) { s.fail(c, notBuilt("", "the simulator")) }

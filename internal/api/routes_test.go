@@ -96,7 +96,7 @@ func calls() []call {
 		{"GET", "/models", "/models", "", 200},
 		{"GET", "/models/{owner}/{name}", "/models/team-a/one", "", 200},
 		{"GET", "/nodes", "/nodes", "", 200},
-		{"POST", "/nodes/fit", "/nodes/fit", `{}`, 501},
+		{"POST", "/nodes/fit", "/nodes/fit", `{"gpuMemoryMiB":4096,"gpus":1}`, 200},
 		{"GET", "/ledger/verify", "/ledger/verify", "", 200},
 		{"GET", "/ledger/export", "/ledger/export", "", 200},
 		{"POST", "/ledger/import", "/ledger/import", `{"acceptOlder":true}`, 200},

@@ -34,11 +34,12 @@ func (f fleet) Nodes(context.Context) ([]openapi.Node, error) {
 func cardWire(c local.NodeCard, simulated bool) openapi.Card {
 	card := openapi.Card{
 		Uuid: c.UUID, Index: c.Index, Model: c.Model, Simulated: simulated, TotalMiB: c.Total,
-		ReservedMiB: c.ReservedMiB, AllocatedMiB: c.AllocatedMiB, Healthy: c.Healthy,
+		ReservedMiB: c.ReservedMiB, AllocatedMiB: c.AllocatedMiB, FreeMiB: c.FreeMiB, UnaccountedMiB: c.UnaccountedMiB, Healthy: c.Healthy,
 		Isolation: openapi.CardIsolationNone, Allocations: []openapi.Allocation{},
 	}
-	if !simulated { // a simulated card has nothing to measure
-		card.MeasuredMiB = &c.Used
+	if c.Measured {
+		age := c.MeasuredAge.Seconds()
+		card.MeasuredMiB, card.MeasuredAgeSeconds = &c.Used, &age
 	}
 	for _, a := range c.Allocations {
 		card.Allocations = append(card.Allocations, openapi.Allocation{Uid: a.UID, Tenant: a.Ref.Tenant, RequestId: a.Ref.ID, Mib: a.MiB})

@@ -11,7 +11,7 @@ import (
 // fleet is a half-used cluster of 8-card nodes, the same each time.
 func fleet(tb testing.TB, nodes int) ([]*View, *Sizes) {
 	tb.Helper()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // nothing secret
+	random := rand.New(rand.NewPCG(1, 2))
 	asked := []int64{2048, 4096, 6000, 8192, 10000, 16384, 20480, 40000}
 	var views []*View
 	for n := range nodes {

@@ -182,7 +182,7 @@ func LaterWorkAnswers501(t *testing.T, h Harness) {
 		{a, "PATCH", "/requests/x", `{"generation":1,"scaling":{"idleSeconds":5}}`, 501},
 		{a, "GET", "/requests/x/scaling", nil, 501},
 		{a, "POST", "/simulate", `{}`, 501},
-		{a, "POST", "/nodes/fit", `{"gpuMemoryMiB":1}`, 501},
+		{a, "POST", "/nodes/fit", `{"gpuMemoryMiB":0}`, 400},
 		{a, "PUT", "/tenants/team-a/limits", `{}`, 403},
 		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"scaling":{"idleSeconds":5}}}`, 501},
 		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"coldStart":{"timeoutSeconds":5}}}`, 501},

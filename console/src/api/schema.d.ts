@@ -468,7 +468,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Not built yet; answers 501. */
+        /** @description Would a model fit now, and where? Nothing is placed or kept free. It is asked as for a language model that answers people, beside what runs; a request of another class may get another card. */
         post: operations["fitNodes"];
         delete?: never;
         options?: never;
@@ -1043,9 +1043,25 @@ export interface components {
             reservedMiB: number;
             /** Format: int64 */
             allocatedMiB: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description This card's fragment: what one request can get on it
+             */
+            freeMiB: number;
+            /**
+             * Format: int64
+             * @description Measured, but held by no replica; it counts as taken
+             */
+            unaccountedMiB: number;
+            /**
+             * Format: int64
+             * @description Absent for simulated cards
+             */
             measuredMiB?: number;
-            /** Format: double */
+            /**
+             * Format: double
+             * @description Above 5, the measurement is not counted
+             */
             measuredAgeSeconds?: number;
             healthy: boolean;
             /** @enum {string} */
@@ -1060,6 +1076,44 @@ export interface components {
             requestId: string;
             /** Format: int64 */
             mib: number;
+        };
+        FitQuestion: {
+            /**
+             * Format: int64
+             * @description On each card
+             */
+            gpuMemoryMiB: number;
+            /**
+             * @description Cards of one node, all or none
+             * @default 1
+             */
+            gpus?: number;
+        };
+        Fit: {
+            fits: boolean;
+            /** @description Where it would go */
+            node?: string;
+            /** @description With figures, why it fits nowhere */
+            reason?: string;
+            nodes: components["schemas"]["NodeFit"][];
+        };
+        NodeFit: {
+            node: string;
+            fits: boolean;
+            simulated: boolean;
+            /** @description The best choice on this node */
+            cards: components["schemas"]["FitCard"][];
+            /** @description With figures, why it does not fit here */
+            reason?: string;
+        };
+        FitCard: {
+            uuid: string;
+            index: number;
+            /**
+             * Format: int64
+             * @description Before it would be taken
+             */
+            freeMiB: number;
         };
         NodeList: {
             items: components["schemas"]["Node"][];
@@ -1900,8 +1954,21 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FitQuestion"];
+            };
+        };
         responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fit"];
+                };
+            };
             default: components["responses"]["Error"];
         };
     };

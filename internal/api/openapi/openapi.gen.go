@@ -472,18 +472,28 @@ type Cap struct {
 
 // Card defines model for Card.
 type Card struct {
-	AllocatedMiB       int64         `json:"allocatedMiB"`
-	Allocations        []Allocation  `json:"allocations"`
-	Healthy            bool          `json:"healthy"`
-	Index              int           `json:"index"`
-	Isolation          CardIsolation `json:"isolation"`
-	MeasuredAgeSeconds *float64      `json:"measuredAgeSeconds,omitempty"`
-	MeasuredMiB        *int64        `json:"measuredMiB,omitempty"`
-	Model              string        `json:"model"`
-	ReservedMiB        int64         `json:"reservedMiB"`
-	Simulated          bool          `json:"simulated"`
-	TotalMiB           int64         `json:"totalMiB"`
-	Uuid               string        `json:"uuid"`
+	AllocatedMiB int64        `json:"allocatedMiB"`
+	Allocations  []Allocation `json:"allocations"`
+
+	// FreeMiB This card's fragment: what one request can get on it
+	FreeMiB   int64         `json:"freeMiB"`
+	Healthy   bool          `json:"healthy"`
+	Index     int           `json:"index"`
+	Isolation CardIsolation `json:"isolation"`
+
+	// MeasuredAgeSeconds Above 5, the measurement is not counted
+	MeasuredAgeSeconds *float64 `json:"measuredAgeSeconds,omitempty"`
+
+	// MeasuredMiB Absent for simulated cards
+	MeasuredMiB *int64 `json:"measuredMiB,omitempty"`
+	Model       string `json:"model"`
+	ReservedMiB int64  `json:"reservedMiB"`
+	Simulated   bool   `json:"simulated"`
+	TotalMiB    int64  `json:"totalMiB"`
+
+	// UnaccountedMiB Measured, but held by no replica; it counts as taken
+	UnaccountedMiB int64  `json:"unaccountedMiB"`
+	Uuid           string `json:"uuid"`
 }
 
 // CardIsolation defines model for Card.Isolation.
@@ -584,6 +594,35 @@ type EvidenceStepStatus string
 
 // EvidenceStepStep defines model for EvidenceStep.Step.
 type EvidenceStepStep string
+
+// Fit defines model for Fit.
+type Fit struct {
+	Fits bool `json:"fits"`
+
+	// Node Where it would go
+	Node  *string   `json:"node,omitempty"`
+	Nodes []NodeFit `json:"nodes"`
+
+	// Reason With figures, why it fits nowhere
+	Reason *string `json:"reason,omitempty"`
+}
+
+// FitCard defines model for FitCard.
+type FitCard struct {
+	// FreeMiB Before it would be taken
+	FreeMiB int64  `json:"freeMiB"`
+	Index   int    `json:"index"`
+	Uuid    string `json:"uuid"`
+}
+
+// FitQuestion defines model for FitQuestion.
+type FitQuestion struct {
+	// GpuMemoryMiB On each card
+	GpuMemoryMiB int64 `json:"gpuMemoryMiB"`
+
+	// Gpus Cards of one node, all or none
+	Gpus *int `json:"gpus,omitempty"`
+}
 
 // Grant defines model for Grant.
 type Grant struct {
@@ -789,6 +828,18 @@ type Node struct {
 	LargestFragmentMiB int64  `json:"largestFragmentMiB"`
 	Node               string `json:"node"`
 	Simulated          bool   `json:"simulated"`
+}
+
+// NodeFit defines model for NodeFit.
+type NodeFit struct {
+	// Cards The best choice on this node
+	Cards []FitCard `json:"cards"`
+	Fits  bool      `json:"fits"`
+	Node  string    `json:"node"`
+
+	// Reason With figures, why it does not fit here
+	Reason    *string `json:"reason,omitempty"`
+	Simulated bool    `json:"simulated"`
 }
 
 // NodeList defines model for NodeList.
@@ -1196,6 +1247,9 @@ type CreateKeyJSONRequestBody = NewKey
 // ImportLedgerJSONRequestBody defines body for ImportLedger for application/json ContentType.
 type ImportLedgerJSONRequestBody ImportLedgerJSONBody
 
+// FitNodesJSONRequestBody defines body for FitNodes for application/json ContentType.
+type FitNodesJSONRequestBody = FitQuestion
+
 // PutPoolJSONRequestBody defines body for PutPool for application/json ContentType.
 type PutPoolJSONRequestBody = Cap
 
@@ -1362,10 +1416,17 @@ type ClientInterface interface {
 	// ListNodes performs a GET /nodes (the `ListNodes` operationId) request.
 	ListNodes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// FitNodes performs a POST /nodes/fit (the `FitNodes` operationId) request.
+	// FitNodesWithBody performs a POST /nodes/fit (the `FitNodes` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
-	FitNodes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Would a model fit now, and where? Nothing is placed or kept free. It is asked as for a language model that answers people, beside what runs; a request of another class may get another card.
+	FitNodesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FitNodes performs a POST /nodes/fit (the `FitNodes` operationId) request.
+	// Takes a body of the `application/json` content type.
+	//
+	// Would a model fit now, and where? Nothing is placed or kept free. It is asked as for a language model that answers people, beside what runs; a request of another class may get another card.
+	FitNodes(ctx context.Context, body FitNodesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPools performs a GET /pools (the `ListPools` operationId) request.
 	ListPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1750,11 +1811,28 @@ func (c *Client) ListNodes(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
-// FitNodes performs a POST /nodes/fit (the `FitNodes` operationId) request.
+// FitNodesWithBody performs a POST /nodes/fit (the `FitNodes` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
-func (c *Client) FitNodes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewFitNodesRequest(c.Server)
+// Would a model fit now, and where? Nothing is placed or kept free. It is asked as for a language model that answers people, beside what runs; a request of another class may get another card.
+func (c *Client) FitNodesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFitNodesRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FitNodes performs a POST /nodes/fit (the `FitNodes` operationId) request.
+// Takes a body of the `application/json` content type.
+//
+// Would a model fit now, and where? Nothing is placed or kept free. It is asked as for a language model that answers people, beside what runs; a request of another class may get another card.
+func (c *Client) FitNodes(ctx context.Context, body FitNodesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFitNodesRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2759,8 +2837,19 @@ func NewListNodesRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
-// NewFitNodesRequest constructs an http.Request for the FitNodes method
-func NewFitNodesRequest(server string) (*http.Request, error) {
+// NewFitNodesRequest calls the generic FitNodes builder with application/json body
+func NewFitNodesRequest(server string, body FitNodesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewFitNodesRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewFitNodesRequestWithBody constructs an http.Request for the FitNodes method, with any body, and a specified content type
+func NewFitNodesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -2778,10 +2867,12 @@ func NewFitNodesRequest(server string) (*http.Request, error) {
 		return nil, err
 	}
 
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -4166,12 +4257,19 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	ListNodesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListNodesResponse, error)
 
-	// FitNodesWithResponse performs a POST /nodes/fit (the `FitNodes` operationId) request.
+	// FitNodesWithBodyWithResponse performs a POST /nodes/fit (the `FitNodes` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
+	// Would a model fit now, and where? Nothing is placed or kept free. It is asked as for a language model that answers people, beside what runs; a request of another class may get another card.
 	//
 	// Returns a wrapper object for the known response body format(s).
-	FitNodesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*FitNodesResponse, error)
+	FitNodesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FitNodesResponse, error)
+
+	// FitNodesWithResponse performs a POST /nodes/fit (the `FitNodes` operationId) request.
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Would a model fit now, and where? Nothing is placed or kept free. It is asked as for a language model that answers people, beside what runs; a request of another class may get another card.
+	FitNodesWithResponse(ctx context.Context, body FitNodesJSONRequestBody, reqEditors ...RequestEditorFn) (*FitNodesResponse, error)
 
 	// ListPoolsWithResponse performs a GET /pools (the `ListPools` operationId) request.
 	//
@@ -5036,8 +5134,15 @@ func (r ListNodesResponse) ContentType() string {
 type FitNodesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Fit
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r FitNodesResponse) GetJSON200() *Fit {
+	return r.JSON200
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -6391,13 +6496,26 @@ func (c *ClientWithResponses) ListNodesWithResponse(ctx context.Context, reqEdit
 	return ParseListNodesResponse(rsp)
 }
 
-// FitNodesWithResponse performs a POST /nodes/fit (the `FitNodes` operationId) request.
+// FitNodesWithBodyWithResponse performs a POST /nodes/fit (the `FitNodes` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
+// Would a model fit now, and where? Nothing is placed or kept free. It is asked as for a language model that answers people, beside what runs; a request of another class may get another card.
 //
 // Returns a wrapper object for the known response body format(s).
-func (c *ClientWithResponses) FitNodesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*FitNodesResponse, error) {
-	rsp, err := c.FitNodes(ctx, reqEditors...)
+func (c *ClientWithResponses) FitNodesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FitNodesResponse, error) {
+	rsp, err := c.FitNodesWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFitNodesResponse(rsp)
+}
+
+// FitNodesWithResponse performs a POST /nodes/fit (the `FitNodes` operationId) request.
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Would a model fit now, and where? Nothing is placed or kept free. It is asked as for a language model that answers people, beside what runs; a request of another class may get another card.
+func (c *ClientWithResponses) FitNodesWithResponse(ctx context.Context, body FitNodesJSONRequestBody, reqEditors ...RequestEditorFn) (*FitNodesResponse, error) {
+	rsp, err := c.FitNodes(ctx, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7277,6 +7395,13 @@ func ParseFitNodesResponse(rsp *http.Response) (*FitNodesResponse, error) {
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Fit
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

@@ -80,7 +80,8 @@ type Target struct {
 	objects   map[string]*object // by name
 	foreign   map[string]record  // files of objects that are not ours
 	cards     []device.Card
-	endpoints []Endpoint // as last published
+	samples   map[string]placement.Sample // by uuid; real cards only
+	endpoints []Endpoint                  // as last published
 	guardedAt time.Time
 	prunedAt  time.Time
 	closing   bool
@@ -225,6 +226,11 @@ func (t *Target) Adopt(ledger string) error {
 func (t *Target) Start(ctx context.Context) error {
 	if err := t.runs.Sweep(ctx, t.log); err != nil {
 		return fmt.Errorf("end processes of an earlier run: %w", err)
+	}
+	if !t.cfg.Inventory.Simulated { // before anything is placed beside strangers
+		if err := t.measure(ctx); err != nil {
+			t.log.Warn("cannot read the cards; they are asked again soon", "err", err)
+		}
 	}
 	loopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	t.cancel = cancel

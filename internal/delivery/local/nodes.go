@@ -11,8 +11,9 @@ import (
 	"modeldock.io/internal/placement"
 )
 
-// refreshEvery is how often real cards are asked for health and used memory.
-const refreshEvery = 15 * time.Second
+// refreshEvery is how often real cards are asked for health and used memory: a
+// measurement is believed for placement.MeasuredFor.
+const refreshEvery = 2 * time.Second
 
 // Node is this machine with its cards and who holds them.
 type Node struct {
@@ -27,8 +28,10 @@ type NodeCard struct {
 	device.Card
 	ReservedMiB    int64
 	AllocatedMiB   int64
-	UnaccountedMiB int64
+	UnaccountedMiB int64 // measured, but held by no replica; it counts as taken
 	FreeMiB        int64
+	Measured       bool          // false for a simulated card: there is nothing to measure
+	MeasuredAge    time.Duration // above placement.MeasuredFor it is not counted
 	Allocations    []Allocation
 }
 
@@ -56,6 +59,9 @@ func (t *Target) Nodes() ([]Node, error) {
 	for _, c := range t.cards {
 		s := states[c.UUID]
 		v := NodeCard{Card: c, ReservedMiB: s.ReservedMiB, UnaccountedMiB: s.UnaccountedMiB, FreeMiB: s.FreeMiB}
+		if sample, measured := t.samples[c.UUID]; measured {
+			v.Measured, v.MeasuredAge = true, t.now().Sub(sample.At)
+		}
 		for _, a := range held {
 			if a.Card == c.UUID {
 				v.AllocatedMiB += a.MiB
@@ -68,27 +74,15 @@ func (t *Target) Nodes() ([]Node, error) {
 	return []Node{n}, nil
 }
 
-// Fit answers where a request would go now, without placing it.
-func (t *Target) Fit(r placement.Request) (placement.Decision, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	held, _ := t.allocations()
-	return placement.Place([]placement.Node{t.placementNode()}, held, r, nil)
-}
-
-// placementNode and the rest of this file are called under the lock.
+// placementNode and the rest of this file but followCards are called under the
+// lock.
 func (t *Target) placementNode() placement.Node {
-	held, _ := t.allocations()
 	n := placement.Node{Name: t.cfg.Node}
 	for _, c := range t.cards {
 		card := placement.Card{UUID: c.UUID, Index: c.Index, Model: c.Model, TotalMiB: c.Total, ReservedMiB: t.cfg.Reserve.Of(c.Total), Healthy: c.Healthy}
-		unaccounted := c.Used - card.ReservedMiB
-		for _, a := range held {
-			if a.Card == c.UUID {
-				unaccounted -= a.MiB
-			}
+		if s, measured := t.samples[c.UUID]; measured {
+			card.UnaccountedMiB, card.Stale, _ = s.Unaccounted(card.ReservedMiB, t.now()) // checked when it was taken
 		}
-		card.UnaccountedMiB = max(0, unaccounted)
 		n.Cards = append(n.Cards, card)
 	}
 	return n
@@ -123,22 +117,63 @@ func (t *Target) take(chosen []placement.Chosen, mib int64) []delivery.Card {
 	return out
 }
 
+// heldByCard is what replicas hold, by card.
+func (t *Target) heldByCard() map[string]int64 {
+	held, _ := t.allocations()
+	sums := map[string]int64{}
+	for _, a := range held {
+		sums[a.Card] += a.MiB
+	}
+	return sums
+}
+
 // followCards keeps health and used memory of real cards current. When they
-// cannot be read the last known figures stay.
+// cannot be read the last known health stays; used memory is soon too old.
 func (t *Target) followCards(ctx context.Context) {
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
-	for {
+	for failing := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		cards, err := t.cfg.Inventory.Refresh(ctx)
-		if err != nil {
-			t.log.Warn("cannot read the cards; their last known state is used", "err", err)
-			continue
+		err := t.measure(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			t.log.Warn("cannot read the cards; their last known health is used, and what others use of them is not seen", "err", err)
 		}
-		t.update(func() { t.cards = cards })
+		failing = err != nil
 	}
+}
+
+// measure reads the cards once.
+func (t *Target) measure(ctx context.Context) error {
+	t.mu.Lock()
+	before := t.heldByCard()
+	t.mu.Unlock()
+	at := t.now()
+	cards, err := t.cfg.Inventory.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	samples := map[string]placement.Sample{}
+	for _, c := range cards {
+		s := placement.Sample{UsedMiB: c.Used, AllocatedMiB: before[c.UUID], At: at}
+		if _, _, err := s.Unaccounted(0, at); err != nil {
+			return fmt.Errorf("card %s: %w", c.UUID, err)
+		}
+		samples[c.UUID] = s
+	}
+	t.update(func() {
+		// A replica that came or went meanwhile is in one of both sums, and
+		// its memory is nobody else's in either case.
+		for card, mib := range t.heldByCard() {
+			if s, measured := samples[card]; measured {
+				s.AllocatedMiB = max(s.AllocatedMiB, mib)
+				samples[card] = s
+			}
+		}
+		t.cards, t.samples = cards, samples
+	})
+	return nil
 }

@@ -71,7 +71,7 @@ const FILLS = [
 
 /**
  * A card's memory from left to right: what the system keeps, each allocation,
- * what is allocated without being listed, and what is free.
+ * what is taken without being listed, by accounts or as measured, and what is free.
  */
 export function blocksOf(card: Card, colours: ReadonlyMap<string, number>): Block[] {
   const blank = { tenant: '', requestId: '', colour: 0 };
@@ -90,16 +90,15 @@ export function blocksOf(card: Card, colours: ReadonlyMap<string, number>): Bloc
       colour: colours.get(modelOf(a)) ?? 0,
     });
   }
-  const untold = card.allocatedMiB - listed;
+  const untold = card.allocatedMiB - listed + card.unaccountedMiB;
   if (untold > 0) blocks.push({ ...blank, key: 'untold', kind: 'untold', mib: untold });
   const free = freeOf(card);
   if (free > 0) blocks.push({ ...blank, key: 'free', kind: 'free', mib: free });
   return blocks;
 }
 
-/** What a card can still give; never below nothing. */
-export const freeOf = (card: Card) =>
-  Math.max(0, card.totalMiB - card.reservedMiB - card.allocatedMiB);
+/** What a card can still give: its fragment, as placement counts it. */
+export const freeOf = (card: Card) => card.freeMiB;
 
 export interface Totals {
   nodes: number;
