@@ -53,9 +53,9 @@ func until(t *testing.T, readings <-chan reading, what string, good func(reading
 
 const oneCard = `[{"uuid":"GPU-1","index":0,"name":"A100","totalMiB":40960,"usedMiB":3,"healthy":true}]`
 
-// real returns an inventory whose reader answers a single question with one
+// realCards returns an inventory whose reader answers a single question with one
 // card, and runs a script when it is to follow.
-func real(t *testing.T, script string) Inventory {
+func realCards(t *testing.T, script string) Inventory {
 	t.Helper()
 	beside := reader(t, `if [ $# -eq 0 ]; then echo '`+oneCard+`'; exit 0; fi
 `+script)
@@ -68,7 +68,7 @@ func real(t *testing.T, script string) Inventory {
 
 func TestFollowingAReader(t *testing.T) {
 	t.Parallel()
-	readings := followed(t, real(t, `echo '`+oneCard+`'; echo '`+strings.Replace(oneCard, "true", `false,"reason":"hot"`, 1)+`'; read line`))
+	readings := followed(t, realCards(t, `echo '`+oneCard+`'; echo '`+strings.Replace(oneCard, "true", `false,"reason":"hot"`, 1)+`'; read line`))
 	until(t, readings, "has a healthy card", func(r reading) bool { return len(r.cards) == 1 && r.cards[0].Healthy })
 	until(t, readings, "has the sick card", func(r reading) bool { return len(r.cards) == 1 && r.cards[0].Reason == "hot" })
 }
@@ -76,7 +76,7 @@ func TestFollowingAReader(t *testing.T) {
 // TestAReaderThatEndsIsStartedAgain also sees its complaint.
 func TestAReaderThatEndsIsStartedAgain(t *testing.T) {
 	t.Parallel()
-	readings := followed(t, real(t, `echo '`+oneCard+`'; echo boom >&2; exit 1`))
+	readings := followed(t, realCards(t, `echo '`+oneCard+`'; echo boom >&2; exit 1`))
 	for range 2 {
 		until(t, readings, "has a card", func(r reading) bool { return len(r.cards) == 1 })
 		until(t, readings, "says boom", func(r reading) bool { return r.err != nil && strings.Contains(r.err.Error(), "boom") })
@@ -85,14 +85,14 @@ func TestAReaderThatEndsIsStartedAgain(t *testing.T) {
 
 func TestAReaderThatHangsIsNoticed(t *testing.T) {
 	t.Parallel()
-	readings := followed(t, real(t, `echo '`+oneCard+`'; exec sleep 600`))
+	readings := followed(t, realCards(t, `echo '`+oneCard+`'; exec sleep 600`))
 	until(t, readings, "has a card", func(r reading) bool { return len(r.cards) == 1 })
 	until(t, readings, "says that it hangs", func(r reading) bool { return r.err != nil && strings.Contains(r.err.Error(), "hangs") })
 }
 
 func TestAReaderOfGarbageIsNoticed(t *testing.T) {
 	t.Parallel()
-	readings := followed(t, real(t, `echo hello; read line`))
+	readings := followed(t, realCards(t, `echo hello; read line`))
 	until(t, readings, "is an error", func(r reading) bool { return r.err != nil && strings.Contains(r.err.Error(), "read the output") })
 }
 

@@ -126,14 +126,15 @@ func (c *checkpoint) store(claims map[types.UID]prepared) error {
 	return nil
 }
 
-// writeFile replaces a file as a whole, on the disk too.
+// writeFile replaces a file as a whole, on the disk too. Others may read it:
+// container runtimes do, and nothing in it is secret.
 func writeFile(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()) //nolint:gosec // container runtimes read CDI files; nothing here is secret
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
