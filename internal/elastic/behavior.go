@@ -116,11 +116,11 @@ type step struct {
 	burst    bool
 }
 
-// normalize takes a proposal through the windows, the rates and the bounds,
+// normalise takes a proposal through the windows, the rates and the bounds,
 // and names what limited it, in that order.
-func (h *History) normalize(s step) (int, []string) {
+func (h *History) normalise(s step) (int, []string) {
 	var limits []string
-	n := h.stabilize(s)
+	n := h.stabilise(s)
 	if s.burst {
 		n = max(s.current, s.proposal)
 		limits = append(limits, ReasonBurst)
@@ -136,9 +136,9 @@ func (h *History) normalize(s step) (int, []string) {
 	return bounded, limits
 }
 
-// stabilize keeps the count between the least proposal of the up window and
+// stabilise keeps the count between the least proposal of the up window and
 // the greatest of the down window, and remembers this one.
-func (h *History) stabilize(s step) int {
+func (h *History) stabilise(s step) int {
 	up, down := s.proposal, s.proposal
 	upFrom, downFrom := s.now.Add(-s.spec.Behavior.Up.Window), s.now.Add(-s.spec.Behavior.Down.Window)
 	kept := h.Proposals[:0]

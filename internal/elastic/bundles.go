@@ -30,9 +30,9 @@ func Concurrency(c modelspec.Class) int {
 	}
 }
 
-// Utilization is the share of a replica's concurrency that a workload aims at:
+// TargetShare is the share of a replica's concurrency that a workload aims at:
 // latency pays for what online leaves free, and nothing for batch's.
-func Utilization(w modelspec.Workload) float64 {
+func TargetShare(w modelspec.Workload) float64 {
 	if w == modelspec.WorkloadBatch {
 		return 0.95
 	}
@@ -57,7 +57,7 @@ func For(class modelspec.Class, workload modelspec.Workload, concurrency int) Sp
 		concurrency = Concurrency(class)
 	}
 	s := Reference()
-	demand := max(1, float64(concurrency)*Utilization(workload))
+	demand := max(1, float64(concurrency)*TargetShare(workload))
 	s.Metrics = []Metric{{MetricDemand, ObjectAverage, demand}}
 	if class == modelspec.ClassLLM {
 		// Engines of this class take nearly all memory at their start.

@@ -137,7 +137,7 @@ func (d *Decision) byMetrics(spec Spec, in Signals, now time.Time) {
 	}
 	s := step{spec: spec, now: now, current: in.Replicas, proposal: proposal}
 	s.burst = !d.Next.BurstAt.IsZero() && now.Sub(d.Next.BurstAt) < spec.Behavior.Down.Window
-	n, limits := d.Next.normalize(s)
+	n, limits := d.Next.normalise(s)
 	reason := ReasonDesired
 	if len(limits) > 0 {
 		reason = limits[len(limits)-1]

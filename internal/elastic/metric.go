@@ -50,7 +50,7 @@ func (d *Decision) propose(spec Spec, in Signals) (int, bool) {
 		d.Inputs = append(d.Inputs, input)
 	}
 	missing := len(d.Missing)
-	return most, missing < len(spec.Metrics) && !(missing > 0 && most < in.Replicas)
+	return most, missing < len(spec.Metrics) && (missing == 0 || most >= in.Replicas)
 }
 
 // count is one metric's proposal, and its value in thousandths: HPA's unit,
