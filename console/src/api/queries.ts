@@ -16,14 +16,22 @@ import { keys } from './keys';
 
 // Queries that more than one view needs; a view's own are in its queries.ts.
 
+// Ten thousand records: neither made reactive in depth nor compared in depth.
+// A hint replaces single records of the list (live.ts) and keeps the others.
 export const useRequests = () =>
-  useQuery({ queryKey: keys.requests, queryFn: ({ signal }) => listRequests(signal) });
+  useQuery({
+    queryKey: keys.requests,
+    queryFn: ({ signal }) => listRequests(signal),
+    shallow: true,
+    structuralSharing: false,
+  });
 
 export const useModels = () =>
   useQuery({ queryKey: keys.models, queryFn: ({ signal }) => listModels(signal) });
 
+// Compared in depth, so that a node that did not change is not drawn again.
 export const useNodes = () =>
-  useQuery({ queryKey: keys.nodes, queryFn: ({ signal }) => listNodes(signal) });
+  useQuery({ queryKey: keys.nodes, queryFn: ({ signal }) => listNodes(signal), shallow: true });
 
 export const useTenants = () =>
   useQuery({ queryKey: keys.tenants, queryFn: ({ signal }) => listTenants(signal) });

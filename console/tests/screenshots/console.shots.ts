@@ -87,11 +87,11 @@ const nameNode = (page: Page) =>
 
 async function ask(page: Page): Promise<void> {
   await page.locator('main textarea').fill('Which three accounts does ModelDock keep?');
+  await page.locator('main button[type=submit]:enabled').waitFor(); // the models are known
   await page.keyboard.press('Enter');
   await page.getByTestId('first-chunk').waitFor();
   await page.getByTestId('answer').waitFor();
-  await page.locator('main textarea').waitFor();
-  await page.locator('main button[type=submit]').waitFor();
+  await page.locator('main button[type=submit]').waitFor(); // the answer is complete
 }
 
 const row = (p: Page) => p.locator('main tbody tr').first().waitFor();
