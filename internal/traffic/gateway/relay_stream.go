@@ -28,6 +28,7 @@ type streamRelay struct {
 	rc        *http.ResponseController
 	cancel    context.CancelFunc // of the upstream request
 	dropUsage bool
+	dropLF    bool // the usage that was left out ended in CR; its LF may follow
 	// contentType of the answer, for the cache.
 	contentType string
 
@@ -80,7 +81,7 @@ func (g *Gateway) relayStream(x *exchange, a *answer, dropUsage bool) error {
 func (s *streamRelay) reset(x *exchange, cancel context.CancelFunc, dropUsage bool) {
 	s.x, s.rc, s.cancel, s.dropUsage = x, http.NewResponseController(x.w), cancel, dropUsage
 	s.scan, s.reader = wire.EventScanner{}, wire.Reader{}
-	s.window, s.filled, s.unsent = s.base[:], 0, false
+	s.window, s.filled, s.unsent, s.dropLF = s.base[:], 0, false, false
 	s.content, s.seen, s.ended, s.done, s.broken, s.lastByte = false, 0, 0, false, nil, 0
 }
 
@@ -108,7 +109,7 @@ func (s *streamRelay) run(source io.Reader) error {
 // event that reports a failure.
 func (s *streamRelay) pass() (ended bool, err error) {
 	win := s.window[:s.filled]
-	from, to := 0, 0 // complete events that were not written yet
+	from, to := s.skipLineEnd(win) // complete events that were not written yet
 	var failed *failure
 	for failed == nil {
 		event, ok := s.scan.Next(win)
@@ -123,8 +124,12 @@ func (s *streamRelay) pass() (ended bool, err error) {
 			continue
 		case chunk.Kind == wire.UsageOnly && s.dropUsage:
 			s.dropUsage = false
+			if win[to] == '\n' { // the rest of the line end before it
+				to++
+			}
 			err = s.write(win[from:to])
 			from = event.End
+			s.dropLF = event.End == len(win) && win[event.End-1] == '\r'
 		}
 		to = event.End
 		if chunk.Kind == wire.Broken && !s.done {
@@ -148,6 +153,16 @@ func (s *streamRelay) pass() (ended bool, err error) {
 	s.scan.Shift(to)
 	s.shrink()
 	return false, nil
+}
+
+// skipLineEnd returns where the window begins: after the line feed that
+// belongs to the event that was left out.
+func (s *streamRelay) skipLineEnd(win []byte) (from, to int) {
+	if s.dropLF && len(win) > 0 && win[0] == '\n' {
+		from, to = 1, 1
+	}
+	s.dropLF = s.dropLF && len(win) == 0
+	return from, to
 }
 
 // note keeps what the chunk says for the evidence.

@@ -318,3 +318,34 @@ func TestServerLimits(t *testing.T) {
 		t.Errorf("a header of 200 KiB got %d", r.status)
 	}
 }
+
+// TestUsageLeftOutOfTornLines: where lines end in CRLF and the segments end
+// between CR and LF, no line end is lost with the usage, and none is added.
+func TestUsageLeftOutOfTornLines(t *testing.T) {
+	t.Parallel()
+	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
+	before, usage, after := crlf(chunkEvent("a")+stopEvent), crlf(usageEvent), crlf(doneEvent)
+	sent := before + usage + after
+	for _, at := range []int{len(before) - 1, len(before), len(before + usage), len(before+usage) - 1} {
+		for _, second := range []int{len(before+usage) - 1, len(before + usage)} {
+			second = max(at, second)
+			b := setup(t)
+			go1, go2 := make(chan struct{}), make(chan struct{})
+			b.engine("team-a", "m1", "v1", func(w http.ResponseWriter, r *http.Request) {
+				events(sent[:at])(w, r)
+				<-go1
+				events(sent[at:second])(w, r)
+				<-go2
+				events(sent[second:])(w, r)
+			})
+			answer := b.later(keyA, helloStream)
+			eventually(t, "the first part", func() bool { return b.metrics("modeldock_gateway_first_chunk_seconds")["team-a/m1,v1"] == 1 })
+			close(go1)
+			time.Sleep(5 * time.Millisecond) // for a segment of its own; the bytes are the same without
+			close(go2)
+			if got := <-answer; got.body != before+after {
+				t.Errorf("torn at %d and %d: %q, want %q", at-len(before), second-len(before+usage), got.body, before+after)
+			}
+		}
+	}
+}

@@ -102,7 +102,7 @@ func (r *Room[K, N, G]) outlook(k K, e *entry) Outlook {
 	if now := r.cfg.Now(); q.foretold == nil || now.Sub(q.foretoldAt) >= foretellEvery || q.foretold[e] == 0 {
 		q.foretold, q.foretoldAt = q.line.positions(now), now
 	}
-	return Outlook{Position: max(q.foretold[e], 1), Pace: time.Duration(q.pace.mean)}
+	return Outlook{Position: max(q.foretold[e], 1), Pace: q.pace.mean()}
 }
 
 // Outlook is what a request can be told that would join k's line now.
@@ -110,7 +110,7 @@ func (r *Room[K, N, G]) Outlook(k K) Outlook {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if q := r.queues[k]; q != nil {
-		return Outlook{Position: q.line.len() + 1, Pace: time.Duration(q.pace.mean)}
+		return Outlook{Position: q.line.len() + 1, Pace: q.pace.mean()}
 	}
 	return Outlook{Position: 1}
 }

@@ -2,6 +2,7 @@ package waitroom
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -12,22 +13,36 @@ type Outlook struct {
 	Pace     time.Duration // between two that are let in; 0: not known
 }
 
-// pace learns how fast places become free while somebody waits for them.
+// pace learns how fast places become free while somebody waits for them: how
+// many did in how much time, where what is long ago counts less. Replicas free
+// their places in bursts, so that single pauses between two say little.
 type pace struct {
-	last time.Time
-	mean float64 // nanoseconds
+	last   time.Time
+	served float64
+	took   float64 // seconds
 }
 
-// served notes that one more was let in.
-func (p *pace) served(now time.Time) {
-	const gain = 0.1
+// paceMemory is the waiting time after which what was learnt counts 1/e.
+const paceMemory = 30 * time.Second
+
+// mean is the time between two that are let in; 0: not known.
+func (p *pace) mean() time.Duration {
+	if p.served < 1 {
+		return 0
+	}
+	return time.Duration(p.took / p.served * float64(time.Second))
+}
+
+// letIn notes that one more was let in.
+func (p *pace) letIn(now time.Time) {
 	if !p.last.IsZero() {
-		d := float64(now.Sub(p.last))
-		if p.mean == 0 {
-			p.mean = d
-		} else {
-			p.mean += gain * (d - p.mean)
+		d := max(now.Sub(p.last), 0)
+		fade := 1.0
+		if d > 0 {
+			fade = math.Exp(-d.Seconds() / paceMemory.Seconds())
 		}
+		p.served = p.served*fade + 1
+		p.took = p.took*fade + d.Seconds()
 	}
 	p.last = now
 }

@@ -245,7 +245,7 @@ func (r *Room[K, N, G]) Wake(k K) {
 			continue
 		}
 		q.line.serve(e, now)
-		q.pace.served(now)
+		q.pace.letIn(now)
 		r.settle(q, tk, place, nil)
 	}
 	for _, e := range aside {
