@@ -19,3 +19,15 @@ var Operator embed.FS
 //
 //go:embed controller gateway
 var Processes embed.FS
+
+// Scheduler holds the rights and the configuration of modeldock-scheduler, in
+// the folder scheduler.
+//
+//go:embed scheduler
+var Scheduler embed.FS
+
+// Policies holds what the API server refuses and adds by itself, in the folder
+// policies.
+//
+//go:embed policies
+var Policies embed.FS
