@@ -30,3 +30,15 @@ var Agent embed.FS
 //
 //go:embed dra
 var DRA embed.FS
+
+// Scheduler holds the rights and the configuration of modeldock-scheduler, in
+// the folder scheduler.
+//
+//go:embed scheduler
+var Scheduler embed.FS
+
+// Policies holds what the API server refuses and adds by itself, in the folder
+// policies.
+//
+//go:embed policies
+var Policies embed.FS

@@ -28,6 +28,7 @@ type Component struct {
 	Name    string // such as "etcd" or "node-a/kubelet"
 	LogFile string // standard output and error of all its runs
 
+	guest    bool // a test's own
 	command  []string
 	env      []string
 	launcher *launcher

@@ -32,6 +32,11 @@ func (c *Cluster) Stop() error {
 	for _, node := range c.nodes {
 		node.PowerOff()
 	}
+	for _, component := range components {
+		if component.guest && component.PID() != 0 {
+			_ = component.Kill() // it may have ended by itself
+		}
+	}
 	for _, name := range []string{Kwok, Scheduler, ControllerManager, APIServer, Etcd} {
 		if component := components[name]; component != nil && component.PID() != 0 {
 			_ = component.Kill() // it may have ended by itself

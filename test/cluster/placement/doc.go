@@ -1,0 +1,3 @@
+// Package placement tests modeldock-scheduler on a real control plane with
+// simulated nodes. It holds tests alone.
+package placement

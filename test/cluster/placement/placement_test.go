@@ -1,0 +1,168 @@
+//go:build cluster
+
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"modeldock.io/internal/placement"
+)
+
+// room is what a card has for Pods.
+func room(mib int64) int64 { return mib - placement.DefaultReserve().Of(mib) }
+
+// Pods land as each card's memory allows; one that fits no card waits although
+// the node has enough in total, says why, and is placed when a card is free.
+func TestPlacementByCard(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1, 2, cardMiB)
+	sizes := map[string]int64{"a": 10000, "b": 10000, "c": 12000}
+	cards := map[string][]string{}
+	for _, name := range []string{"a", "b", "c"} {
+		b.create(name, sizes[name])
+		p := b.placed(name)
+		cards[p.Annotations[cardKey]] = append(cards[p.Annotations[cardKey]], name)
+		if want := strings.TrimPrefix(p.Annotations[cardKey], "SIM-0-"); p.Annotations["scheduler.ai/gpu-index"] != want {
+			t.Errorf("%s has card %s under the index %s", name, p.Annotations[cardKey], p.Annotations["scheduler.ai/gpu-index"])
+		}
+	}
+	used := b.used()
+	var largest, total int64
+	for _, card := range []string{"SIM-0-0", "SIM-0-1"} {
+		free := room(cardMiB) - used[card]
+		if free < 0 {
+			t.Errorf("card %s holds %d of %d MiB", card, used[card], room(cardMiB))
+		}
+		largest, total = max(largest, free), total+free
+	}
+	fourth := largest + 500
+	if fourth > total || len(cards) != 2 {
+		t.Fatalf("cards %v: the fourth of %d MiB proves nothing with %d free in total", cards, fourth, total)
+	}
+	b.create("d", fourth)
+	if reason, want := b.pending("d"), fmt.Sprintf("largest fragment %d MiB < %d MiB on node gpu0-0 (2 cards, ", largest, fourth); !strings.Contains(reason, want) {
+		t.Errorf("the fourth waits because %q, want …%q…", reason, want)
+	}
+	for _, on := range cards {
+		if len(on) == 1 {
+			b.delete(on[0]) // a card is empty then
+		}
+	}
+	b.placed("d")
+	for card, mib := range b.used() {
+		if mib > room(cardMiB) {
+			t.Errorf("card %s holds %d of %d MiB", card, mib, room(cardMiB))
+		}
+	}
+}
+
+// A scheduler that was killed knows again what is taken before it places.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1, 1, cardMiB)
+	b.create("a", 15000)
+	b.placed("a")
+	if err := b.scheduler.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	b.create("large", 9000)
+	b.create("small", 8000)
+	if err := b.scheduler.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.placed("small")
+	if reason := b.pending("large"); !strings.Contains(reason, "MiB < 9000 MiB on node gpu0-0") {
+		t.Errorf("the large one waits because %q", reason)
+	}
+	b.delete("a")
+	b.placed("large")
+}
+
+// A Binding that took effect although its answer was lost stays counted: when
+// the scheduler can ask, and when it must wait for its watch.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1, 1, cardMiB)
+	for _, blind := range []bool{false, true} {
+		first, second := fmt.Sprintf("first-%t", blind), fmt.Sprintf("second-%t", blind)
+		b.proxy.loseBinding(first, blind)
+		b.create(first, 15000)
+		bound := b.placed(first)
+		if b.proxy.swallowed() == 0 {
+			t.Error("no answer was lost")
+		}
+		b.create(second, 15000)
+		if reason := b.pending(second); !strings.Contains(reason, "largest fragment") {
+			t.Errorf("the second waits because %q", reason)
+		}
+		b.proxy.loseBinding("", false)
+		if again := b.placed(first); again.UID != bound.UID || again.Annotations[cardKey] != bound.Annotations[cardKey] {
+			t.Errorf("bound to %s, then to %s", bound.Annotations[cardKey], again.Annotations[cardKey])
+		}
+		b.delete(first)
+		b.placed(second) // the lost answer has left nothing behind
+		b.delete(second)
+		b.eventually(func(context.Context) error {
+			if used := b.used(); len(used) != 0 {
+				return fmt.Errorf("cards still hold %v", used)
+			}
+			return nil
+		})
+	}
+}
+
+// A Pod of high priority evicts exactly enough.
+func TestPreemption(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1, 2, 10240)
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
+	if _, err := b.client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	uids := map[string]*corev1.Pod{}
+	for i := range 4 {
+		name := fmt.Sprintf("low-%d", i)
+		b.create(name, 4000)
+		uids[name] = b.placed(name)
+	}
+	b.create("urgent", 5000, func(p *corev1.Pod) { p.Spec.PriorityClassName = "urgent" })
+	urgent := b.placed("urgent")
+	var left []string
+	b.eventually(func(ctx context.Context) error {
+		list, err := b.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		left = nil
+		for _, p := range list.Items {
+			if p.Name == "urgent" {
+				continue
+			}
+			if p.DeletionTimestamp != nil {
+				return errors.New(p.Name + " is still ending")
+			}
+			left = append(left, p.Name)
+			if uids[p.Name].UID != p.UID {
+				t.Errorf("%s is another Pod", p.Name)
+			}
+			delete(uids, p.Name)
+		}
+		return nil
+	})
+	if len(left) != 3 {
+		t.Fatalf("%v are left of 4; one had to go", left)
+	}
+	for name, victim := range uids {
+		if victim.Annotations[cardKey] != urgent.Annotations[cardKey] {
+			t.Errorf("%s had card %s; the urgent one got %s", name, victim.Annotations[cardKey], urgent.Annotations[cardKey])
+		}
+	}
+}
