@@ -24,7 +24,7 @@ cluster:
 	./scripts/test.sh cluster
 
 lint:
-	. scripts/lib.sh && need_golangci && "$$golangci" run ./... && cd test/cluster && "$$golangci" run --build-tags cluster --config ../../.golangci.yaml ./...
+	. scripts/lib.sh && need_golangci && "$$golangci" run ./... && cd test/cluster && "$$golangci" run --build-tags cluster --config ../../.golangci.yaml ./... && cd ../../scheduler && "$$golangci" run --config ../.golangci.yaml ./...
 
 # The generators' versions; what they make is committed and checked by hash.
 SQLC = github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1

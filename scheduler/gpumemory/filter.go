@@ -97,12 +97,20 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, _ *v1.Pod, 
 	return nil, fwk.NewStatus(fwk.Unschedulable, decision.Reason)
 }
 
+// PreScore leaves Pods alone that ask for no card.
+func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	if _, err := read(state); err != nil {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	return nil
+}
+
 // Score is the choice's rank on the node, negated; NormalizeScore puts it into
 // the framework's range.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	w, err := read(state)
 	if err != nil {
-		return 0, nil //nolint:nilerr // a Pod that asks for no card has no preference
+		return 0, fwk.AsStatus(err)
 	}
 	_, choice, fits, err := p.fit(w, pod, info)
 	if err != nil {
@@ -119,10 +127,7 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
 // NormalizeScore spreads ranks evenly: ranks are far apart or next to each
 // other for reasons that have nothing to do with how much better they are.
-func (p *Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
-	if _, err := read(state); err != nil {
-		return nil
-	}
+func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	order := make([]int64, 0, len(scores))
 	for _, s := range scores {
 		order = append(order, s.Score)
@@ -131,9 +136,9 @@ func (p *Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.P
 	order = slices.Compact(order)
 	for i := range scores {
 		place, _ := slices.BinarySearch(order, scores[i].Score)
-		scores[i].Score = fwk.MaxNodeScore
+		scores[i].Score = fwk.MaxScore
 		if len(order) > 1 {
-			scores[i].Score = int64(place) * fwk.MaxNodeScore / int64(len(order)-1)
+			scores[i].Score = int64(place) * fwk.MaxScore / int64(len(order)-1)
 		}
 	}
 	return nil

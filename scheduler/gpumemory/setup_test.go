@@ -69,7 +69,7 @@ func setup(t *testing.T, nodes ...*v1.Node) *bed {
 	}
 	f, err := st.NewFramework(ctx, []st.RegisterPluginFunc{
 		st.RegisterQueueSortPlugin(queuesort.Name, queuesort.New),
-		st.RegisterPluginAsExtensions(Name, factory, "PreFilter", "Filter", "PostFilter", "Score", "Reserve", "Bind"),
+		st.RegisterPluginAsExtensions(Name, factory, "PreFilter", "Filter", "PostFilter", "PreScore", "Score", "Reserve", "Bind"),
 		st.RegisterBindPlugin(defaultbinder.Name, defaultbinder.New),
 	}, "test",
 		frameworkruntime.WithClientSet(b.client), frameworkruntime.WithEventRecorder(b.recorder),
@@ -130,6 +130,9 @@ func (b *bed) cycle(t *testing.T, pod *v1.Pod) (string, fwk.CycleState, *fwk.Sta
 	}
 	if len(fit) == 0 {
 		return "", state, last
+	}
+	if status := b.framework.RunPreScorePlugins(ctx, state, pod, fit); !status.IsSuccess() {
+		return "", state, status
 	}
 	scores, status := b.framework.RunScorePlugins(ctx, state, pod, fit)
 	if !status.IsSuccess() {
