@@ -52,8 +52,10 @@ bench:
 soak:
 	MODELDOCK_SOAK_SECONDS=300 go test -count=1 -tags "soak mariadb" -timeout 60m -run KillAny -v ./test/scenario/...
 	cd test/cluster && MODELDOCK_FAULTS=long CGO_ENABLED=0 go test -count=1 -parallel 1 -timeout 60m -v ./faults
+	go test -count=1 -tags soak -timeout 60m -run 'HostileStreams|ColdStartEstimates|GreedyTenant$$' -v ./internal/traffic/gateway
 	MODELDOCK_SOAK_KILLS=50 go test -count=1 -tags soak -timeout 60m -run KillNine -v ./test/scenario/...
 
 fuzz:
 	go test -run '^$$' -fuzz '^FuzzScanRequest$$' -fuzztime 2m ./internal/traffic/gateway/wire
 	go test -run '^$$' -fuzz '^FuzzEventScanner$$' -fuzztime 2m ./internal/traffic/gateway/wire
+	go test -run '^$$' -fuzz '^FuzzScanForm$$' -fuzztime 2m ./internal/traffic/gateway/wire

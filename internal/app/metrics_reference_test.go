@@ -68,7 +68,7 @@ func (d described) kind() string {
 	switch {
 	case strings.HasSuffix(d.name, "_total"):
 		return "counter"
-	case strings.HasSuffix(d.name, "first_byte_seconds"), strings.HasSuffix(d.name, "first_chunk_seconds"):
+	case slices.ContainsFunc([]string{"first_byte", "first_chunk", "inter_chunk", "queued"}, func(what string) bool { return strings.HasSuffix(d.name, what+"_seconds") }):
 		return "histogram"
 	}
 	return "gauge"

@@ -115,7 +115,7 @@ func goLeaves(t *testing.T, client openai.Client) {
 		t.Fatalf("no first chunk: %v", stream.Err())
 	}
 	cancel()
-	for stream.Next() { //nolint:revive // what was on its way may still be read
+	for stream.Next() { // what was on its way may still be read
 	}
 	if err := stream.Err(); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("abort: %v", err)

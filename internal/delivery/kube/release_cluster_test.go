@@ -119,9 +119,12 @@ func TestOrphanedPodsHoldTheirObject(t *testing.T) {
 		return nil
 	})
 	force(b, d.Name)
-	if st := b.observe(d.Ref); !st.Exists || !st.Missing || !st.Holds(obj.UID) || len(st.Replicas) != 1 || st.Ledger != b.ledger {
-		t.Fatalf("observed %+v", st)
-	}
+	b.eventually("the object is missed", func() error {
+		if st := b.observe(d.Ref); !st.Exists || !st.Missing || !st.Holds(obj.UID) || len(st.Replicas) != 1 || st.Ledger != b.ledger {
+			return fmt.Errorf("%w: %+v", errNotYet, st)
+		}
+		return nil
+	})
 	b.eventually("the list says so too", func() error {
 		list, err := b.target.List(t.Context())
 		if err != nil || len(list) != 1 || !list[0].Missing || list[0].Ref != d.Ref {

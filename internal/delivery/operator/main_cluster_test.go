@@ -55,7 +55,7 @@ func withControlPlane(m *testing.M) int {
 		programs[name] = path
 	}
 	env := &envtest.Environment{
-		CRDDirectoryPaths:        []string{filepath.Join("..", "..", "..", "deploy", "crds")},
+		CRDDirectoryPaths:        []string{filepath.Join("..", "..", "..", "deploy", "charts", "modeldock", "crds")},
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute,
 	}

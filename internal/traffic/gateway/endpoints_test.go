@@ -172,7 +172,7 @@ func TestTranscription(t *testing.T) {
 		text, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		r := b.record(response.Header.Get("X-Request-Id"))
-		if string(text) != c.want || err != nil || response.StatusCode != 200 || r.Outcome != traffic.Completed || r.PromptTokens+r.CompletionTokens != c.tokens {
+		if string(text) != c.want || err != nil || response.StatusCode != http.StatusOK || r.Outcome != traffic.Completed || r.PromptTokens+r.CompletionTokens != c.tokens {
 			t.Errorf("%s: %d %q %v, record %+v", name, response.StatusCode, text, err, r)
 		}
 	}

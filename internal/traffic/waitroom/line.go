@@ -37,10 +37,16 @@ type flow struct {
 	entries list.List
 	index   int           // in its level's heap
 	turn    time.Time     // its last one, or when it came
+	last    uint64        // the line's count at its last turn; 0: it had none
 	inTurns *list.Element // of line.turns
 }
 
 func (f *flow) head() *entry { return entryAt(f.entries.Front()) }
+
+// place decides among tenants who used as much: arrival, where a tenant's next
+// request counts as arriving when the one before had its turn. A tenant with
+// many in line would otherwise be served until it has used noticeably more.
+func (f *flow) place() uint64 { return max(f.head().seq, f.last) }
 
 func entryAt(e *list.Element) *entry { return e.Value.(*entry) } //nolint:forcetypeassert // only entries are put in
 func flowAt(e *list.Element) *flow   { return e.Value.(*flow) }  //nolint:forcetypeassert // only flows are put in
@@ -50,8 +56,9 @@ func flowAt(e *list.Element) *flow   { return e.Value.(*flow) }  //nolint:forcet
 //
 // First the class, then the tenant who used less of late (after the virtual
 // token counter of Y. Sheng et al., Fairness in Serving Large Language Models,
-// OSDI 2024, with use that is forgotten), then arrival. Every so many turns a
-// flow that had none for long comes first.
+// OSDI 2024, with use that is forgotten), then arrival or, for a tenant that
+// was just served, its turn. Every so many turns a flow that had none for long
+// comes first.
 type line struct {
 	levels [classes]level
 	turns  list.List // of all flows, the one whose last turn is longest ago first
@@ -156,7 +163,8 @@ func (l *line) serve(e *entry, now time.Time) {
 	l.served++
 	l.remove(e)
 	if f := e.flow; f.index >= 0 {
-		f.turn = now
+		l.seq++
+		f.turn, f.last = now, l.seq
 		l.turns.MoveToBack(f.inTurns)
 	}
 	l.charge(e.tenant, e.tokens, now)
@@ -202,9 +210,9 @@ func (l *line) yields(tenant string, class Class) *entry {
 type level []slot
 
 type slot struct {
-	rank int    // of the flow's share
-	head uint64 // seq of its first entry
-	flow *flow
+	rank  int    // of the flow's share
+	place uint64 // of the flow
+	flow  *flow
 }
 
 func (h level) Len() int { return len(h) }
@@ -214,7 +222,7 @@ func (h level) Less(i, j int) bool {
 	if h[i].rank != h[j].rank {
 		return h[i].rank < h[j].rank
 	}
-	return h[i].head < h[j].head
+	return h[i].place < h[j].place
 }
 
 // Swap implements heap.Interface.
@@ -227,7 +235,7 @@ func (h level) Swap(i, j int) {
 func (h *level) Push(x any) {
 	f := x.(*flow) //nolint:forcetypeassert // only fix pushes
 	f.index = len(*h)
-	*h = append(*h, slot{f.share.rank(), f.head().seq, f})
+	*h = append(*h, slot{f.share.rank(), f.place(), f})
 }
 
 // Pop implements heap.Interface.
@@ -247,8 +255,8 @@ func (h *level) fix(f *flow) {
 		return
 	}
 	s := &(*h)[f.index]
-	if rank, head := f.share.rank(), f.head().seq; s.rank != rank || s.head != head {
-		s.rank, s.head = rank, head
+	if rank, place := f.share.rank(), f.place(); s.rank != rank || s.place != place {
+		s.rank, s.place = rank, place
 		heap.Fix(h, f.index)
 	}
 }

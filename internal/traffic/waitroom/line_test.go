@@ -162,7 +162,7 @@ func checkLine(t *rapid.T, l *line, waiting int) {
 	for at := range l.levels {
 		for i, s := range l.levels[at] {
 			f := s.flow
-			if f.index != i || s.rank != f.share.rank() || s.head != f.head().seq || f.entries.Len() == 0 || f.share != l.shares[f.tenant] {
+			if f.index != i || s.rank != f.share.rank() || s.place != f.place() || f.entries.Len() == 0 || f.share != l.shares[f.tenant] {
 				t.Fatalf("flow %d of level %d is %+v", i, at, f)
 			}
 			if parent := (i - 1) / 2; i > 0 && l.levels[at].Less(i, parent) {
@@ -311,5 +311,39 @@ func BenchmarkDispatch(b *testing.B) {
 		now := epoch.Add(time.Duration(i) * 10 * time.Microsecond)
 		l.join(&entry{tenant: tenants[i%1000], tokens: int64(100 + i%700), since: now})
 		l.serve(l.next(now), now)
+	}
+}
+
+// TestEqualsTakeTurns: a tenant with a long line never has many turns in a row
+// while others wait who used as much, however much all have used.
+func TestEqualsTakeTurns(t *testing.T) {
+	t.Parallel()
+	const tenants, turns = 20, 20_000
+	l := newLine(epoch)
+	join := func(tenant string) { l.join(&entry{tenant: tenant, tokens: 100, since: epoch}) }
+	for range 100 {
+		join("greedy")
+	}
+	for i := range tenants - 1 {
+		join(fmt.Sprint("modest-", i))
+		join(fmt.Sprint("modest-", i))
+	}
+	row, longest, greedy := 0, 0, 0
+	for range turns {
+		e := l.next(epoch)
+		l.serve(e, epoch)
+		join(e.tenant) // it asks again at once
+		if row++; e.tenant != "greedy" {
+			row = 0
+		} else {
+			greedy++
+		}
+		longest = max(longest, row)
+	}
+	if longest > 2 {
+		t.Errorf("the greedy tenant had %d turns in a row", longest)
+	}
+	if share := turns / tenants; greedy < share*9/10 || greedy > share*11/10 {
+		t.Errorf("it had %d turns, its share is %d", greedy, share)
 	}
 }

@@ -57,22 +57,29 @@ func (l *line) positions(now time.Time) map[*entry]int {
 	type place struct {
 		e   *entry
 		tag int // the tenant's rank when its turn comes
+		// round counts the tenant's turns at that rank: equals take turns.
+		round int
+		place uint64 // of its flow
 	}
 	places := make([]place, 0, l.len())
 	weight := l.scale.weight(now)
 	for i := range l.levels {
 		for _, s := range l.levels[i] {
 			f := s.flow
-			tag := *f.share
+			tag, rankNow, round := *f.share, -1, 0
 			for at := f.entries.Front(); at != nil; at = at.Next() {
 				e := entryAt(at)
-				places = append(places, place{e, tag.rank()})
+				if rank := tag.rank(); rank != rankNow {
+					rankNow, round = rank, 0
+				}
+				places = append(places, place{e, rankNow, round, f.place()})
+				round++
 				tag.used += float64(e.tokens) * weight
 			}
 		}
 	}
 	slices.SortFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(b.e.class, a.e.class), cmp.Compare(a.tag, b.tag), cmp.Compare(a.e.seq, b.e.seq))
+		return cmp.Or(cmp.Compare(b.e.class, a.e.class), cmp.Compare(a.tag, b.tag), cmp.Compare(a.round, b.round), cmp.Compare(a.place, b.place))
 	})
 	at := make(map[*entry]int, len(places))
 	for i, p := range places {

@@ -88,7 +88,7 @@ func (e *Engine) streamResponse(w http.ResponseWriter, r *http.Request, in reque
 		if err != nil {
 			return false
 		}
-		_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, raw)
+		_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, raw) //nolint:gosec // events are no page
 		return err == nil && http.NewResponseController(w).Flush() == nil
 	}
 	at := func(members map[string]any) map[string]any {

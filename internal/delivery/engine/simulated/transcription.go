@@ -10,7 +10,7 @@ import (
 
 // readForm reads the form of a transcription.
 func readForm(r *http.Request) (request, error) {
-	if err := r.ParseMultipartForm(maxBody); err != nil {
+	if err := r.ParseMultipartForm(maxBody); err != nil { //nolint:gosec // readRequest has bounded the body
 		return request{}, fmt.Errorf("the body is not a form: %w", err)
 	}
 	defer func() { _ = r.MultipartForm.RemoveAll() }()
