@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs the tests. `quick` is the inner loop (no race detector, no browser, no
-# peers, no linter), `cluster` what needs a real Kubernetes; without an argument
-# everything runs, which is what continuous integration does. Ends with one line:
-# N passed, N failed, N skipped.
+# peers, no linter); without an argument everything of one machine runs, which is
+# what continuous integration does. `cluster` runs what needs a real Kubernetes,
+# which is opt-in (build tag cluster). Ends with one line: N passed, N failed,
+# N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -106,9 +107,7 @@ finish() {
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
 
-# build_kubernetes begins to build Kubernetes and what tests it. These and the
-# linter are the longest builds and need nothing of ours: they are made beside
-# the tests of one machine.
+# build_kubernetes begins to build Kubernetes and what tests it.
 build_kubernetes() {
   kubernetes=""
   if [ "$(id -u)" != 0 ]; then
@@ -186,8 +185,9 @@ if ! install_packages chromium fonts-noto-cjk; then
   skip_layer "browser" "Chromium is missing"
 fi
 layer "MariaDB and Redis are installed" bash -c '. scripts/lib.sh; install_packages mariadb-server redis-server'
-build_kubernetes
 
+# The linter is the longest build and needs nothing of ours: it is made beside
+# the tests.
 beside linter bash -c '. scripts/lib.sh; need_golangci'
 linter=$beside
 
@@ -232,10 +232,8 @@ for target in FuzzScanRequest FuzzEventScanner; do
   layer "fuzz $target, short form" go test -run '^$' -fuzz "^$target\$" -fuzztime 200000x ./internal/traffic/gateway/wire
 done
 layer "fuzz FuzzMerge, short form" go test -run '^$' -fuzz '^FuzzMerge$' -fuzztime 100000x ./internal/traffic/route/kube
-on_kubernetes
 part "waiting for the linter, which was built beside all this"
 wait "$linter" || cat "$work/linter.log"
 need_golangci
 layer "golangci-lint" "$golangci" run ./...
-layer "golangci-lint of the test cluster" bash -c "cd test/cluster && '$golangci' run --build-tags cluster --config ../../.golangci.yaml ./..."
 finish

@@ -61,7 +61,7 @@ func TestCreditComesAfterTheLastPod(t *testing.T) {
 	t.Parallel()
 	i := ground.Install(t, Caps{})
 	a := scenario.As(t, i, "team-a")
-	a.Submit("slow", 2, engine("--tokens=120", "--token-time=50ms"))
+	a.Submit("slow", 2, engine("--tokens=60", "--token-time=50ms"))
 	a.Ready("slow")
 	a.Submit("heir", 2, engine())
 	a.Until("heir", "QuotaBlocked", func(r scenario.Record) bool { return r.Reason == "QuotaBlocked" })
@@ -84,7 +84,7 @@ func TestCreditComesAfterTheLastPod(t *testing.T) {
 		}
 		return n == 0
 	}, func() any { return a.Get("slow") })
-	if s := <-whole; !s.Done || s.Chunks != 120 {
+	if s := <-whole; !s.Done || s.Chunks != 60 {
 		t.Errorf("the running stream was not let finish: %+v", s)
 	}
 	i.Crash(t)
