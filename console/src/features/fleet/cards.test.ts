@@ -88,15 +88,15 @@ const named = (name: string, largestFragmentMiB: number, ...cards: Card[]): Node
 });
 
 test('fragmentation is what the largest hole does not hold of the free memory', () => {
-  expect(fragmentationOf(named('n', 400, card()))).toBe(0);
-  expect(fragmentationOf(named('n', 400, card(), card()))).toBe(0.5);
-  expect(fragmentationOf(named('n', 0, card({ allocatedMiB: 900 })))).toBe(0);
+  expect(fragmentationOf(named('n', 300, card()))).toBe(0);
+  expect(fragmentationOf(named('n', 300, card(), card()))).toBe(0.5);
+  expect(fragmentationOf(named('n', 0, card({ freeMiB: 0 })))).toBe(0);
 });
 
 test('nodes are sorted as asked, and by name with numbers read as numbers', () => {
-  const full = named('node-10', 0, card({ allocatedMiB: 900 }));
-  const whole = named('node-9', 400, card());
-  const crumbs = named('node-2', 400, card(), card());
+  const full = named('node-10', 0, card({ freeMiB: 0 }));
+  const whole = named('node-9', 300, card());
+  const crumbs = named('node-2', 300, card(), card());
   const names = (order: 'name' | 'free' | 'fragmented') =>
     sortNodes([full, whole, crumbs], order).map((n) => n.node);
   expect(names('name')).toEqual(['node-2', 'node-9', 'node-10']);
