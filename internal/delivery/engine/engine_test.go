@@ -129,7 +129,7 @@ func TestSharedCardsBoundTheEngine(t *testing.T) {
 	t.Parallel()
 	m := model(modelspec.EngineVLLM, func(m *modelspec.Model) { m.Source = "hf://o/r" })
 	got := plan(t, m, Place{Cards: []Card{{UUID: "GPU-1", MiB: 10000, TotalMiB: 40000}, {UUID: "GPU-2", MiB: 10000, TotalMiB: 81920}}})
-	if s := strings.Join(got.Command, " "); !strings.HasSuffix(s, "--tensor-parallel-size 2 --gpu-memory-utilization 0.122") { //nolint:misspell // vLLM spells it so
+	if s := strings.Join(got.Command, " "); !strings.HasSuffix(s, "--tensor-parallel-size 2 --gpu-memory-utilization 0.122") {
 		t.Errorf("command %s", s)
 	}
 }
@@ -175,7 +175,7 @@ func TestArgsOutsidePreset(t *testing.T) {
 		{modelspec.EngineLlamaCpp, []string{"-c", "--model", "/etc/x"}, []string{"--model", "/etc/x"}},
 		{modelspec.EngineLlamaCpp, []string{"-c=5"}, []string{"-c=5"}},
 		{modelspec.EngineLlamaCpp, []string{"--jinja", "/etc/x"}, []string{"/etc/x"}},
-		{modelspec.EngineVLLM, []string{"--max-model-len=2048", "--trust-remote-code", "--gpu-memory-utilization=0.99"}, []string{"--trust-remote-code", "--gpu-memory-utilization=0.99"}}, //nolint:misspell // vLLM spells it so
+		{modelspec.EngineVLLM, []string{"--max-model-len=2048", "--trust-remote-code", "--gpu-memory-utilization=0.99"}, []string{"--trust-remote-code", "--gpu-memory-utilization=0.99"}},
 		{modelspec.EngineOllama, []string{"anything"}, []string{"anything"}},
 		{modelspec.EngineCustom, []string{"anything"}, []string{"anything"}},
 	} {

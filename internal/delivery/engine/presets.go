@@ -122,7 +122,7 @@ func planVLLM(m modelspec.Model, at Place, p *Plan) error {
 		p.Command = append(p.Command, "--tensor-parallel-size", strconv.Itoa(len(at.Cards)))
 	}
 	if share, ok := memoryShare(at.Cards); ok {
-		p.Command = append(p.Command, "--gpu-memory-utilization", share) //nolint:misspell // vLLM spells it so
+		p.Command = append(p.Command, "--gpu-memory-utilization", share)
 	}
 	p.Env = []string{"HF_HOME=" + filepath.Join(at.WorkDir, "hf"), "VLLM_NO_USAGE_STATS=1"}
 	return nil
