@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -39,20 +40,27 @@ func accountTable[T any](kind string, rows []T, of func(T) account) ([]string, t
 	return names, t
 }
 
-func (c *cli) quotaGet(cmd *cobra.Command, args []string) error {
+// tenants are the one that args name, or all.
+func (c *cli) tenants(ctx context.Context, args []string) (*openapi.TenantList, error) {
 	conn, err := c.connect(len(args) == 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	list, err := document200(conn.api.ListTenantsWithResponse(cmd.Context()))
+	list, err := document200(conn.api.ListTenantsWithResponse(ctx))
+	if err != nil || len(args) == 0 {
+		return list, err
+	}
+	list.Items = keep(list.Items, func(t openapi.Tenant) bool { return t.Tenant == args[0] })
+	if len(list.Items) == 0 {
+		return nil, &exitError{exitNotFound, fmt.Errorf("no such tenant: %s", args[0])}
+	}
+	return list, nil
+}
+
+func (c *cli) quotaGet(cmd *cobra.Command, args []string) error {
+	list, err := c.tenants(cmd.Context(), args)
 	if err != nil {
 		return err
-	}
-	if len(args) == 1 {
-		list.Items = keep(list.Items, func(t openapi.Tenant) bool { return t.Tenant == args[0] })
-		if len(list.Items) == 0 {
-			return &exitError{exitNotFound, fmt.Errorf("no such tenant: %s", args[0])}
-		}
 	}
 	names, t := accountTable("TENANT", list.Items, tenantAccount)
 	return c.print(*list, names, t)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -51,19 +50,9 @@ func (c *cli) limitsCommand() *cobra.Command {
 }
 
 func (c *cli) limitsGet(cmd *cobra.Command, args []string) error {
-	conn, err := c.connect(len(args) == 1)
+	list, err := c.tenants(cmd.Context(), args)
 	if err != nil {
 		return err
-	}
-	list, err := document200(conn.api.ListTenantsWithResponse(cmd.Context()))
-	if err != nil {
-		return err
-	}
-	if len(args) == 1 {
-		list.Items = keep(list.Items, func(t openapi.Tenant) bool { return t.Tenant == args[0] })
-		if len(list.Items) == 0 {
-			return &exitError{exitNotFound, fmt.Errorf("no such tenant: %s", args[0])}
-		}
 	}
 	names, t := limitsTable(list.Items)
 	return c.print(*list, names, t)
