@@ -22,6 +22,7 @@ import (
 	"modeldock.io/internal/budget"
 	deliverykube "modeldock.io/internal/delivery/kube"
 	"modeldock.io/internal/delivery/remote"
+	"modeldock.io/internal/kube"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/feed"
 	routekube "modeldock.io/internal/traffic/route/kube"
@@ -107,7 +108,9 @@ func newClusterWorld(c Cluster, ledger string, clock func() time.Time, log *slog
 		return nil, err
 	}
 	w := &clusterWorld{cluster: c, cfg: cfg, changed: func(budget.Ref) {}}
-	if w.client, err = kubernetes.NewForConfig(cfg); err != nil {
+	// With client-go's own limit of 5 requests a second, deliveries would wait
+	// for their stamps.
+	if w.client, err = kubernetes.NewForConfig(kube.Configured(cfg, "modeldock-controller")); err != nil {
 		return nil, fmt.Errorf("make the client of the API server %s: %w", cfg.Host, err)
 	}
 	w.kept = &configMapStamps{client: w.client, namespace: c.System, kept: map[string]int64{}}
