@@ -79,7 +79,7 @@ const portkeyFolder = "bench/gateway/portkey"
 func startPortkey(ctx context.Context, engine string) (*side, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		return nil, fmt.Errorf("Node.js %w: https://nodejs.org", errAbsent)
+		return nil, fmt.Errorf("node %w: https://nodejs.org", errAbsent)
 	}
 	program := filepath.Join(portkeyFolder, "node_modules/@portkey-ai/gateway/build/start-server.js")
 	if _, err := os.Stat(program); err != nil {

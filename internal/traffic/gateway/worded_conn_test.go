@@ -212,14 +212,14 @@ func TestRequestsKnowTheirTLS(t *testing.T) {
 		p.SetHTTP1(proto == "http/1.1")
 		p.SetHTTP2(proto == "h2")
 		client := &http.Client{Transport: &http.Transport{Protocols: p, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
-		answer, err := client.Get("https://" + address + "/") //nolint:noctx // the test ends it
+		answer, err := client.Get("https://" + address + "/")
 		if err != nil {
 			t.Fatal(err)
 		}
 		text, _ := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
 		client.CloseIdleConnections()
-		if answer.StatusCode != 200 || string(text) != want {
+		if answer.StatusCode != http.StatusOK || string(text) != want {
 			t.Errorf("%s: %d %s", proto, answer.StatusCode, text)
 		}
 	}
