@@ -209,12 +209,12 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	return errors.Join(err, g.shutdown(server, side, stopWork, fed))
 }
 
-func (g *gatewayProcess) serveFront(server *http.Server, front net.Listener) error {
+func (g *gatewayProcess) serveFront(server *gateway.Server, front net.Listener) error {
 	if g.tls == nil {
 		return server.Serve(front)
 	}
 	server.TLSConfig = g.tls
-	return server.ServeTLS(front, "", "")
+	return server.ServeTLS(front)
 }
 
 func (g *gatewayProcess) scheme() string {
@@ -224,7 +224,7 @@ func (g *gatewayProcess) scheme() string {
 	return "https://"
 }
 
-func (g *gatewayProcess) shutdown(server, side *http.Server, stopWork func(), fed <-chan struct{}) error {
+func (g *gatewayProcess) shutdown(server *gateway.Server, side *http.Server, stopWork func(), fed <-chan struct{}) error {
 	g.health.ready(false)
 	drain, cancel := context.WithTimeout(context.Background(), g.opts.StopGrace)
 	defer cancel()

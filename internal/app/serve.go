@@ -53,7 +53,7 @@ func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writ
 	return errors.Join(err, p.shutdown(server, stopWork))
 }
 
-func (p *platform) shutdown(server *http.Server, stopWork func()) error {
+func (p *platform) shutdown(server *gateway.Server, stopWork func()) error {
 	p.health.ready(false)
 	p.hub.Close()
 	p.gateway.Drain()
