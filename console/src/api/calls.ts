@@ -1,4 +1,12 @@
-import { api, unwrap, type NewKey, type Request, type Session, type Submit } from './client';
+import {
+  api,
+  unwrap,
+  type FitQuestion,
+  type NewKey,
+  type Request,
+  type Session,
+  type Submit,
+} from './client';
 
 // Every call of the console in one place: components and queries hold no
 // paths. Calls on one request always carry its tenant, which an admin or
@@ -71,6 +79,10 @@ export const listModels = async (signal?: AbortSignal) =>
 
 export const listNodes = async (signal?: AbortSignal) =>
   (await unwrap(api.GET('/nodes', { signal }))).items;
+
+/** Would a model fit now, and where? Nothing is placed. */
+export const fitNodes = (body: FitQuestion, signal?: AbortSignal) =>
+  unwrap(api.POST('/nodes/fit', { body, signal }));
 
 export const listTenants = async (signal?: AbortSignal) =>
   (await unwrap(api.GET('/tenants', { signal }))).items;
