@@ -2,6 +2,7 @@ import {
   api,
   unwrap,
   type FitQuestion,
+  type Limits,
   type NewKey,
   type Request,
   type Session,
@@ -95,6 +96,14 @@ export const putQuota = (tenant: string, cap: number) =>
 
 export const putPool = (pool: string, cap: number) =>
   unwrap(api.PUT('/pools/{pool}', { params: { path: { pool } }, body: { cap } }));
+
+/** Replaces all limits: what is left out is not limited. */
+export const putLimits = (tenant: string, body: Limits) =>
+  unwrap(api.PUT('/tenants/{tenant}/limits', { params: { path: { tenant } }, body }));
+
+/** The course of every quota and pool over the last hours. */
+export const getUsage = (hours: number, signal?: AbortSignal) =>
+  unwrap(api.GET('/usage', { params: { query: { hours } }, signal }));
 
 export const listKeys = async (signal?: AbortSignal) =>
   (await unwrap(api.GET('/keys', { signal }))).items;

@@ -146,6 +146,7 @@ export class LiveUpdates {
     if (topics.has('request')) {
       void refresh(keys.tenants);
       void refresh(keys.pools);
+      void refresh(keys.usage);
       await this.readChanged(hints);
     }
     if (topics.has('ledger')) void refresh(keys.verify);
@@ -157,6 +158,7 @@ export class LiveUpdates {
     if (topics.has('quota')) {
       void refresh(keys.tenants);
       void refresh(keys.pools);
+      void refresh(keys.usage);
       void refresh(keys.requests); // the reasons of waiting requests depend on caps
     }
   }
