@@ -86,6 +86,7 @@ func calls() []call {
 		{"PUT", "/tenants/{tenant}/engines", "/tenants/team-a/engines", `{"allow":["ollama"]}`, 200},
 		{"PUT", "/tenants/{tenant}/pools", "/tenants/team-a/pools", `{"allow":[]}`, 200},
 		{"GET", "/pools", "/pools", "", 200},
+		{"GET", "/usage", "/usage?hours=2", "", 200},
 		{"PUT", "/pools/{pool}", "/pools/default", `{"cap":8}`, 200},
 		{"GET", "/keys", "/keys", "", 200},
 		{"POST", "/keys", "/keys", `{"role":"viewer","expiresInSeconds":60}`, 201},

@@ -338,6 +338,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description How the used slots of quotas and pools came to be what they are, walked back from now along the journal. A tenant reads its own quota, and the pools. It begins later than asked for where the newest 2000 entries do not reach so far. */
+        get: operations["getUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/keys": {
         parameters: {
             query?: never;
@@ -954,6 +971,29 @@ export interface components {
         PoolList: {
             items: components["schemas"]["Pool"][];
             next: string;
+        };
+        Usage: {
+            from: components["schemas"]["Time"];
+            to: components["schemas"]["Time"];
+            tenants: components["schemas"]["UsageCourse"][];
+            pools: components["schemas"]["UsageCourse"][];
+        };
+        UsageCourse: {
+            name: string;
+            /** Format: int64 */
+            cap: number;
+            /** Format: int64 */
+            used: number;
+            /** @description Oldest first; the first says what was used at from */
+            points: components["schemas"]["UsagePoint"][];
+        };
+        UsagePoint: {
+            at: components["schemas"]["Time"];
+            /**
+             * Format: int64
+             * @description From at on
+             */
+            used: number;
         };
         /** @enum {string} */
         Role: "tenant" | "viewer" | "admin";
@@ -1740,6 +1780,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Pool"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getUsage: {
+        parameters: {
+            query?: {
+                hours?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The courses */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Usage"];
                 };
             };
             default: components["responses"]["Error"];
