@@ -23,7 +23,7 @@ func room(mib int64) int64 { return mib - placement.DefaultReserve().Of(mib) }
 // the node has enough in total, says why, and is placed when a card is free.
 func TestPlacementByCard(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 1, 2, cardMiB)
+	b := setup(t, 1, 2, same(cardMiB))
 	sizes := map[string]int64{"a": 10000, "b": 10000, "c": 12000}
 	cards := map[string][]string{}
 	for _, name := range []string{"a", "b", "c"} {
@@ -48,7 +48,7 @@ func TestPlacementByCard(t *testing.T) {
 		t.Fatalf("cards %v: the fourth of %d MiB proves nothing with %d free in total", cards, fourth, total)
 	}
 	b.create("d", fourth)
-	if reason, want := b.pending("d"), fmt.Sprintf("largest fragment %d MiB < %d MiB on node gpu0-0 (2 cards, ", largest, fourth); !strings.Contains(reason, want) {
+	if reason, want := b.pending("d"), fmt.Sprintf("largest fragment %d MiB < %d MiB on node gpu-0 (2 cards, ", largest, fourth); !strings.Contains(reason, want) {
 		t.Errorf("the fourth waits because %q, want …%q…", reason, want)
 	}
 	for _, on := range cards {
@@ -67,7 +67,7 @@ func TestPlacementByCard(t *testing.T) {
 // A scheduler that was killed knows again what is taken before it places.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 1, 1, cardMiB)
+	b := setup(t, 1, 1, same(cardMiB))
 	b.create("a", 15000)
 	b.placed("a")
 	if err := b.scheduler.Kill(); err != nil {
@@ -79,7 +79,7 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.placed("small")
-	if reason := b.pending("large"); !strings.Contains(reason, "MiB < 9000 MiB on node gpu0-0") {
+	if reason := b.pending("large"); !strings.Contains(reason, "MiB < 9000 MiB on node gpu-0") {
 		t.Errorf("the large one waits because %q", reason)
 	}
 	b.delete("a")
@@ -90,7 +90,7 @@ func TestRestart(t *testing.T) {
 // the scheduler can ask, and when it must wait for its watch.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 1, 1, cardMiB)
+	b := setup(t, 1, 1, same(cardMiB))
 	for _, blind := range []bool{false, true} {
 		first, second := fmt.Sprintf("first-%t", blind), fmt.Sprintf("second-%t", blind)
 		b.proxy.loseBinding(first, blind)
@@ -122,7 +122,7 @@ func TestLostAnswers(t *testing.T) {
 // A Pod of high priority evicts exactly enough.
 func TestPreemption(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 1, 2, 10240)
+	b := setup(t, 1, 2, same(10240))
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
 	if _, err := b.client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
