@@ -104,14 +104,20 @@ func (a *accounts) on(at place) string {
 	return strings.Join(names, ", ")
 }
 
-// fits names a node on which a request would fit, or none.
-func (a *accounts) fits(mib int64, cards int) string {
+// able counts the cards of each node that have this much left.
+func (a *accounts) able(mib int64) map[string]int {
 	able := map[string]int{}
 	for at, room := range a.room {
 		if room-a.used[at] >= mib {
 			able[at.node]++
 		}
 	}
+	return able
+}
+
+// fits names a node on which a request would fit, or none.
+func (a *accounts) fits(mib int64, cards int) string {
+	able := a.able(mib)
 	for _, node := range slices.Sorted(maps.Keys(able)) {
 		if able[node] >= cards {
 			return node

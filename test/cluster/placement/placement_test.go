@@ -4,14 +4,9 @@ package placement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"modeldock.io/internal/placement"
 )
@@ -116,53 +111,5 @@ func TestLostAnswers(t *testing.T) {
 			}
 			return nil
 		})
-	}
-}
-
-// A Pod of high priority evicts exactly enough.
-func TestPreemption(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 1, 2, same(10240))
-	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
-	if _, err := b.client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	uids := map[string]*corev1.Pod{}
-	for i := range 4 {
-		name := fmt.Sprintf("low-%d", i)
-		b.create(name, 4000)
-		uids[name] = b.placed(name)
-	}
-	b.create("urgent", 5000, func(p *corev1.Pod) { p.Spec.PriorityClassName = "urgent" })
-	urgent := b.placed("urgent")
-	var left []string
-	b.eventually(func(ctx context.Context) error {
-		list, err := b.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		left = nil
-		for _, p := range list.Items {
-			if p.Name == "urgent" {
-				continue
-			}
-			if p.DeletionTimestamp != nil {
-				return errors.New(p.Name + " is still ending")
-			}
-			left = append(left, p.Name)
-			if uids[p.Name].UID != p.UID {
-				t.Errorf("%s is another Pod", p.Name)
-			}
-			delete(uids, p.Name)
-		}
-		return nil
-	})
-	if len(left) != 3 {
-		t.Fatalf("%v are left of 4; one had to go", left)
-	}
-	for name, victim := range uids {
-		if victim.Annotations[cardKey] != urgent.Annotations[cardKey] {
-			t.Errorf("%s had card %s; the urgent one got %s", name, victim.Annotations[cardKey], urgent.Annotations[cardKey])
-		}
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,10 +65,7 @@ func TestStorm(t *testing.T) {
 	t.Parallel()
 	f := chosenForm(t)
 	b := setup(t, f.nodes, f.cards, stormCards)
-	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
-	if _, err := b.client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	b.class("urgent", 1000)
 	seen := newWitness(t, b, newAccounts(f.nodes, f.cards, stormCards))
 	storm := newWeather(b.proxy, f.seed, f.killAt...)
 	b.proxy.meets(storm)
