@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 need_go
-# The marathon is a long run by itself: go run ./bench/marathon.
+# The marathon is a long run by itself: go run ./bench/marathon. So is the
+# scheduler's, a module of its own: cd bench/schedulerperf && CGO_ENABLED=0 go run .
 for name in ledger gateway waitroom placement; do
   if [ "${1:-}" = --quick ]; then
     go run "./bench/$name" --quick
