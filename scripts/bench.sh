@@ -11,7 +11,8 @@ for argument in "$@"; do
   case $argument in
     --quick) quick=(--quick) ;;
     --peers) peers=(--peers) ;;
-    # The marathon is a long run by itself: go run ./bench/marathon.
+    # The marathon is a long run by itself: go run ./bench/marathon. So is the
+    # scheduler's, a module of its own: cd bench/schedulerperf && CGO_ENABLED=0 go run .
     ledger | gateway | waitroom | placement) names+=("$argument") ;;
     *) die "usage: scripts/bench.sh [--quick] [--peers] [ledger|gateway|waitroom|placement …]" ;;
   esac

@@ -146,7 +146,8 @@ on_kubernetes() {
   part "on a real Kubernetes: controllers killed, and API server, database and controllers away for 10 s"
   "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./faults
   part "the scheduler of cards, and the policies of the API server"
-  "$tally" -C scheduler -count=1 -timeout 10m ./...
+  "${tests[@]}" -C scheduler -count=1 -timeout 10m ./...
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement
   "$tally" -count=1 -timeout 10m -tags cluster ./deploy
   layer "what killed clusters held is given back" env CGO_ENABLED=0 go run -C test/cluster ./cmd/cluster free
 }

@@ -55,7 +55,9 @@ type bed struct {
 	pods      []*v1.Pod // on nodes: bound or assumed
 	infos     fwk.NodeInfoLister
 	recorder  *events.FakeRecorder
-	woken     []map[string]*v1.Pod
+
+	hearing sync.Mutex
+	woken   int // times
 }
 
 func setup(t *testing.T, nodes ...*v1.Node) *bed {
@@ -84,7 +86,13 @@ func setup(t *testing.T, nodes ...*v1.Node) *bed {
 }
 
 // Activate is the queue's: it hears which Pods are to be tried again.
-func (b *bed) Activate(_ klog.Logger, pods map[string]*v1.Pod) { b.woken = append(b.woken, pods) }
+func (b *bed) Activate(klog.Logger, map[string]*v1.Pod) {
+	b.hearing.Lock()
+	defer b.hearing.Unlock()
+	b.woken++
+}
+
+func (b *bed) wakings() int { b.hearing.Lock(); defer b.hearing.Unlock(); return b.woken }
 
 // refresh makes the snapshot of a scheduling cycle.
 func (b *bed) refresh() { b.infos = cache.NewSnapshot(b.pods, b.nodes).NodeInfos() }
