@@ -25,7 +25,7 @@ func TryRightsMySQL(ctx context.Context, dsn string) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	var got sql.NullInt64 // held by the one connection, which is closed at the end
-	if err := db.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT('modeldock:', DATABASE()), 1)").Scan(&got); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT('modeldock:', DATABASE()), 2)").Scan(&got); err != nil {
 		return fmt.Errorf("lock the ledger at %s: %w", where, err)
 	}
 	if got.Int64 != 1 {
