@@ -115,7 +115,7 @@ build_kubernetes() {
     return
   fi
   layer "what containers need is installed" bash -c '. scripts/lib.sh; install_packages runc containernetworking-plugins iproute2'
-  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok && cd test/cluster && CGO_ENABLED=0 go vet -tags cluster ./...'
+  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok helm prometheus && cd test/cluster && CGO_ENABLED=0 go vet -tags cluster ./...'
   kubernetes=$beside
 }
 
@@ -139,12 +139,14 @@ on_kubernetes() {
   CGO_ENABLED=0 go build -o "$work/static/modeldock" ./cmd/modeldock || die "modeldock does not build without a C compiler"
   part "the test cluster itself"
   "${tests[@]}" -C test/cluster -count=1 -timeout 10m -tags cluster . ./binaries
-  part "delivery, operator and endpoints on a real API server"
-  "${tests[@]}" -count=1 -timeout 15m -tags cluster ./internal/delivery/kube/ ./internal/delivery/operator/ ./internal/traffic/route/kube/
+  part "delivery, operator, endpoints and preflight on a real API server"
+  "${tests[@]}" -count=1 -timeout 15m -tags cluster ./internal/delivery/kube/ ./internal/delivery/operator/ ./internal/traffic/route/kube/ ./internal/preflight/
   part "on a real Kubernetes: the stories, and every broken link"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 4 ./oncluster
   part "on a real Kubernetes: controllers killed, and API server, database and controllers away for 10 s"
   "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./faults
+  part "the Helm chart: installed twice, upgraded under streams, taken away; alert rules"
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./chart ./monitoring
   part "the scheduler of cards, and the policies of the API server"
   "${tests[@]}" -C scheduler -count=1 -timeout 10m ./...
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement
@@ -205,7 +207,7 @@ part "the ledger on MariaDB, with the race detector"
 "$tally" -race -count=1 -timeout 15m -tags mariadb -run MySQL ./internal/budget/sqlledger/
 "$tally" -count=1 -timeout 10m -tags mariadb -run MariaDB ./bench/marathon
 part "limits, cached answers and measured memory in Redis, with the race detector"
-"$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/gateway/ ./internal/device/measured/redismeasured/
+"$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/redislink/ ./internal/traffic/gateway/ ./internal/device/measured/redismeasured/
 part "scenarios on one machine, architecture"
 "$tally" -count=1 -timeout 15m ./test/scenario/... ./internal/architecture/...
 part "two management APIs on one MariaDB"

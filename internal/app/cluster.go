@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/retry"
 
 	"modeldock.io/internal/api"
@@ -47,15 +46,7 @@ const DefaultNamespace = deliverykube.DefaultNamespace
 const DefaultSystemNamespace = "modeldock-system"
 
 // rest finds the API server as kubectl does.
-func (c Cluster) rest() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.Kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w: name a kubeconfig with --kubeconfig", err)
-	}
-	return cfg, nil
-}
+func (c Cluster) rest() (*rest.Config, error) { return kube.Config(c.Kubeconfig) }
 
 // followEndpoints reads EndpointSlices of the ledger that the snapshots are of.
 func (c Cluster) followEndpoints(ctx context.Context, snapshots *feed.Client, set func([]traffic.Endpoint), log *slog.Logger) error {

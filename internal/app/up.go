@@ -113,7 +113,7 @@ func (p *platform) openLedger(ctx context.Context) (store, error) {
 	case p.opts.Store == storeMySQL:
 		return p.openShared(ctx, p.opts.MySQLDSN, p.opts.HeadWait)
 	}
-	l, err := sqlledger.OpenSQLite(ctx, p.dir.file("ledger.db"), sqlledger.Options{Clock: p.clock, HeadWait: p.opts.HeadWait, OnChange: p.ledgerChanged, Logger: p.log})
+	l, err := sqlledger.OpenSQLite(ctx, p.dir.file(ledgerFile), sqlledger.Options{Clock: p.clock, HeadWait: p.opts.HeadWait, OnChange: p.ledgerChanged, Logger: p.log})
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}

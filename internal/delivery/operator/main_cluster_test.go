@@ -97,7 +97,7 @@ func installRights(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range strings.Split(deploy.System+"\n---\n"+string(text), "\n---\n") {
+	for _, part := range strings.Split(deploy.System+"\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: modeldock}\n---\n"+string(text), "\n---\n") {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(part), o); err != nil {
 			return err

@@ -167,4 +167,39 @@ func TestRightsAreTheEmbeddedOnes(t *testing.T) {
 			t.Errorf("%s binds %+v to %+v", b.Name, b.RoleRef, b.Subjects)
 		}
 	}
+	in := map[string]int{}
+	for _, b := range render[rbacv1.RoleBinding](t, h, "RoleBinding", "--set", "bootstrap.enabled=false") {
+		if who := b.Subjects[0].Name; who == "blue-modeldock-controller" || who == "blue-modeldock-gateway" {
+			in[b.Namespace]++
+		}
+		if _, ok := got[b.RoleRef.Name]; !ok || len(b.Subjects) != 1 || !accounts[b.Subjects[0].Namespace+"/"+b.Subjects[0].Name] {
+			t.Errorf("%s binds %+v to %+v", b.Name, b.RoleRef, b.Subjects)
+		}
+	}
+	if in["sys-models"] != 3 || in["sys"] != 2 {
+		t.Errorf("roles are bound in %v", in)
+	}
+}
+
+// On the whole cluster, controllers and gateways may look at nodes and no more.
+func TestRightsEndAtTheModelsNamespace(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole") {
+		rules[r.Name] = r.Rules
+	}
+	for _, b := range render[rbacv1.ClusterRoleBinding](t, h, "ClusterRoleBinding") {
+		account := b.Subjects[0].Name
+		if account != "blue-modeldock-controller" && account != "blue-modeldock-gateway" {
+			continue
+		}
+		for _, rule := range rules[b.RoleRef.Name] {
+			for _, verb := range rule.Verbs {
+				if len(rule.Resources) != 1 || rule.Resources[0] != "nodes" || verb != "get" && verb != "list" && verb != "watch" {
+					t.Errorf("%s may everywhere %+v", account, rule)
+				}
+			}
+		}
+	}
 }
