@@ -41,7 +41,7 @@ func (c *cli) controllerCommand() *cobra.Command {
 	f.StringVar(&o.Image, "image", o.Image, "with --kubernetes: image of the simulated engine")
 	f.DurationVar(&o.Drain.Delay, "drain-delay", o.Drain.Delay, "with --kubernetes: how long a replica that ends still serves, until every gateway has heard")
 	f.DurationVar(&o.Drain.LongestStream, "longest-stream", o.Drain.LongestStream, "with --kubernetes: how long its running streams may take to finish then")
-	f.StringVar(&o.GPU.Deliver, "gpu", o.GPU.Deliver, "with --kubernetes: how Pods get cards: device-plugin, as the agents' --deliver says, or none")
+	f.StringVar(&o.GPU.Deliver, "gpu", o.GPU.Deliver, "with --kubernetes: how Pods get cards: device-plugin or dra, as the agents' --deliver says, or none")
 	f.StringVar(&o.GPU.Scheduler, "gpu-scheduler", o.GPU.Scheduler, "with --gpu: name of the scheduler of Pods that ask for cards; empty: the cluster's default")
 	f.Int64Var(&o.GPU.ChunkMiB, "gpu-chunk-mib", o.GPU.ChunkMiB, "with --gpu: what one unit of the agents' resource stands for")
 	f.StringVar(&o.Gateways.Listen, "gateway-listen", "", "address where gateways ask for what they decide by")

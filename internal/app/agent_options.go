@@ -95,14 +95,11 @@ func DefaultGPUOptions() GPUOptions {
 
 func (o GPUOptions) validate() error {
 	var errs []error
-	switch {
-	case o.Deliver == deliverDRA:
-		errs = append(errs, fmt.Errorf("--gpu %s is not available for models in this version; use %s or %s", deliverDRA, deliverNone, deliverDevicePlugin))
-	case o.Deliver != deliverNone && o.Deliver != deliverDevicePlugin:
-		errs = append(errs, fmt.Errorf("--gpu must be %s or %s; got %q", deliverNone, deliverDevicePlugin, o.Deliver))
+	if ways := []string{deliverNone, deliverDevicePlugin, deliverDRA}; !slices.Contains(ways, o.Deliver) {
+		errs = append(errs, fmt.Errorf("--gpu must be one of %s; got %q", strings.Join(ways, ", "), o.Deliver))
 	}
 	if o.Scheduler != "" && o.Deliver == deliverNone {
-		errs = append(errs, fmt.Errorf("--gpu-scheduler %s places Pods that ask for cards: add --gpu %s", o.Scheduler, deliverDevicePlugin))
+		errs = append(errs, fmt.Errorf("--gpu-scheduler %s places Pods that ask for cards: add --gpu %s or --gpu %s", o.Scheduler, deliverDevicePlugin, deliverDRA))
 	}
 	if o.ChunkMiB < 1 {
 		errs = append(errs, fmt.Errorf("--gpu-chunk-mib must be at least 1; got %d", o.ChunkMiB))
@@ -111,9 +108,6 @@ func (o GPUOptions) validate() error {
 }
 
 func (o GPUOptions) operator() operator.GPU {
-	mode := operator.GPUNone
-	if o.Deliver == deliverDevicePlugin {
-		mode = operator.GPUDevicePlugin
-	}
-	return operator.GPU{Mode: mode, SchedulerName: o.Scheduler, ChunkMiB: o.ChunkMiB}
+	modes := map[string]operator.GPUMode{deliverDevicePlugin: operator.GPUDevicePlugin, deliverDRA: operator.GPUDRA}
+	return operator.GPU{Mode: modes[o.Deliver], SchedulerName: o.Scheduler, ChunkMiB: o.ChunkMiB}
 }
