@@ -85,6 +85,7 @@ type GPUOptions struct {
 	Deliver   string
 	Scheduler string // of Pods that ask for cards; empty: the cluster's default
 	ChunkMiB  int64  // as the agents count
+	RedisURL  string // where agents publish the memory in use, to be shown; empty: nowhere. A secret
 }
 
 // DefaultGPUOptions ask for no card: on a cluster without agents nobody could
@@ -93,6 +94,9 @@ func DefaultGPUOptions() GPUOptions {
 	return GPUOptions{Deliver: deliverNone, ChunkMiB: deviceplugin.DefaultChunkMiB}
 }
 
+// Cards reports whether Pods ask for any.
+func (o GPUOptions) Cards() bool { return o.Deliver != deliverNone }
+
 func (o GPUOptions) validate() error {
 	var errs []error
 	if ways := []string{deliverNone, deliverDevicePlugin, deliverDRA}; !slices.Contains(ways, o.Deliver) {
@@ -100,6 +104,11 @@ func (o GPUOptions) validate() error {
 	}
 	if o.Scheduler != "" && o.Deliver == deliverNone {
 		errs = append(errs, fmt.Errorf("--gpu-scheduler %s places Pods that ask for cards: add --gpu %s or --gpu %s", o.Scheduler, deliverDevicePlugin, deliverDRA))
+	}
+	if o.RedisURL != "" {
+		if _, err := redislink.Parse(o.RedisURL); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if o.ChunkMiB < 1 {
 		errs = append(errs, fmt.Errorf("--gpu-chunk-mib must be at least 1; got %d", o.ChunkMiB))
