@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,10 +91,11 @@ type clusterWorld struct {
 	client  *kubernetes.Clientset
 	objects *deliverykube.Target
 	kept    *configMapStamps
+	cards   *clusterCards // nil where Pods ask for none
 	changed func(budget.Ref)
 }
 
-func newClusterWorld(c Cluster, ledger string, clock func() time.Time, log *slog.Logger) (*clusterWorld, error) {
+func newClusterWorld(c Cluster, gpu GPUOptions, ledger string, clock func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*clusterWorld, error) {
 	cfg, err := c.rest()
 	if err != nil {
 		return nil, err
@@ -105,17 +107,29 @@ func newClusterWorld(c Cluster, ledger string, clock func() time.Time, log *slog
 		return nil, fmt.Errorf("make the client of the API server %s: %w", cfg.Host, err)
 	}
 	w.kept = &configMapStamps{client: w.client, namespace: c.System, kept: map[string]int64{}}
-	w.objects, err = deliverykube.New(deliverykube.Config{
+	target := deliverykube.Config{
 		REST: cfg, Ledger: ledger, Namespace: func(string) string { return c.Namespace }, Watched: c.Namespace,
 		Clock: clock, Logger: log, OnChange: func(ref budget.Ref) { w.changed(ref) },
-	})
+	}
+	if gpu.Cards() {
+		if w.cards, err = newClusterCards(cfg, gpu, clock, log, registry); err != nil {
+			return nil, err
+		}
+		target.Cards = w.cards
+	}
+	w.objects, err = deliverykube.New(target)
 	return w, err
 }
 
 func (w *clusterWorld) target() remote.Served { return w.objects }
 func (w *clusterWorld) stamps() stampKeeper   { return w.kept }
-func (w *clusterWorld) fleet() api.Fleet      { return clusterFleet{w.client} }
-func (w *clusterWorld) views() []viewSource   { return nil }
+func (w *clusterWorld) fleet() api.Fleet {
+	if w.cards != nil {
+		return w.cards
+	}
+	return clusterFleet{w.client}
+}
+func (w *clusterWorld) views() []viewSource { return nil }
 func (w *clusterWorld) where() string {
 	return "cluster " + w.cfg.Host + ", namespace " + w.cluster.Namespace
 }
@@ -124,7 +138,12 @@ func (w *clusterWorld) close() error         { return nil }
 
 func (w *clusterWorld) follow(ctx context.Context, changed func(budget.Ref)) error {
 	w.changed = changed
+	var all sync.WaitGroup
+	if w.cards != nil {
+		all.Go(func() { w.cards.run(ctx) })
+	}
 	w.objects.Run(ctx)
+	all.Wait()
 	return nil
 }
 
@@ -198,7 +217,7 @@ func (s *configMapStamps) raise(ctx context.Context, incarnation string, seq int
 	return nil
 }
 
-// clusterFleet shows the cluster's nodes.
+// clusterFleet shows the nodes of a cluster whose Pods ask for no card.
 type clusterFleet struct{ client kubernetes.Interface }
 
 // Nodes implements api.Fleet.

@@ -80,7 +80,7 @@ func (c *controller) build(ctx context.Context) error {
 		return fmt.Errorf("read the ledger's identity: %w", err)
 	}
 	if c.opts.Cluster.Enabled {
-		c.world, err = newClusterWorld(c.opts.Cluster, incarnation, c.clock, c.log)
+		c.world, err = newClusterWorld(c.opts.Cluster, c.opts.GPU, incarnation, c.clock, c.log, c.registry)
 	} else {
 		c.world, err = newMachineWorld(c.opts.Machine)
 	}

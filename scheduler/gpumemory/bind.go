@@ -34,14 +34,16 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 }
 
 func (h *hold) binding() *v1.Binding {
-	var indexes []string
+	var indexes, free []string
 	for _, c := range h.cards {
-		indexes = append(indexes, strconv.Itoa(c.Index))
+		indexes, free = append(indexes, strconv.Itoa(c.Index)), append(free, strconv.FormatInt(c.FreeMiB, 10))
 	}
 	return &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: h.name.Namespace, Name: h.name.Name, UID: h.pod,
-			Annotations: map[string]string{CardAnnotation: strings.Join(uuids(h.cards), ","), IndexAnnotation: strings.Join(indexes, ",")},
+			Annotations: map[string]string{
+				CardAnnotation: strings.Join(uuids(h.cards), ","), IndexAnnotation: strings.Join(indexes, ","), FreeAnnotation: strings.Join(free, ","),
+			},
 		},
 		Target: v1.ObjectReference{Kind: "Node", Name: h.node},
 	}

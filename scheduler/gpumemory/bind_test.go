@@ -87,7 +87,7 @@ func TestBindIsOneWrite(t *testing.T) {
 		t.Fatalf("%d Bindings", len(*seen))
 	}
 	got := (*seen)[0]
-	if got.UID != "a" || got.Target.Name != "n" || got.Annotations[CardAnnotation] != "n-0,n-1" || got.Annotations[IndexAnnotation] != "0,1" {
+	if got.UID != "a" || got.Target.Name != "n" || got.Annotations[CardAnnotation] != "n-0,n-1" || got.Annotations[IndexAnnotation] != "0,1" || strings.Count(got.Annotations[FreeAnnotation], ",") != 1 {
 		t.Errorf("the Binding is %+v", got)
 	}
 	for _, action := range b.client.Actions() {

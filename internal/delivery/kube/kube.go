@@ -46,8 +46,10 @@ type Config struct {
 	// ScalerOwnsReplicas leaves spec.replicas to a scaler once the object is
 	// made. Without one, delivery keeps it at the funded number.
 	ScalerOwnsReplicas bool
-	Clock              func() time.Time // nil: time.Now
-	Logger             *slog.Logger     // nil: slog.Default
+	// Cards of the cluster; nil: no more is told of them than stands on Pods.
+	Cards  Cards
+	Clock  func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil: slog.Default
 	// OnChange hears of every object that may look different; nil: nobody. It
 	// must not block.
 	OnChange func(budget.Ref)
@@ -130,7 +132,10 @@ func (t *Target) podChanged(pod *corev1.Pod) {
 	if ledgerOf(pod) != t.cfg.Ledger {
 		return
 	}
-	t.proofs.ran(serviceName(pod), string(carried(pod)), replica(pod, t.podContext(pod)))
+	ms := t.podContext(pod)
+	ran := replica(pod, ms)
+	t.dress(&ran, pod, ms)
+	t.proofs.ran(serviceName(pod), string(carried(pod)), ran)
 	t.cfg.OnChange(refOf(pod))
 }
 

@@ -24,6 +24,8 @@ import (
 type Declared struct {
 	Deployment map[string]any
 	Service    map[string]any
+	// ClaimTemplate is nil where cards do not come by claims.
+	ClaimTemplate map[string]any
 }
 
 // Build declares the children of m. An error means that m asks for what this
@@ -41,12 +43,20 @@ func Build(m *v1alpha1.ModelService, o Options) (Declared, error) {
 	if err != nil {
 		return Declared{}, fmt.Errorf("declare the Service of %s: %w", m.Name, err)
 	}
-	for _, child := range []map[string]any{deployment, service} {
+	d := Declared{Deployment: deployment, Service: service}
+	children := []map[string]any{deployment, service}
+	if o.GPU.Mode == GPUDRA {
+		if d.ClaimTemplate, err = fields(templateOf(m, o.GPU)); err != nil {
+			return Declared{}, fmt.Errorf("declare the ResourceClaimTemplate of %s: %w", m.Name, err)
+		}
+		children = append(children, d.ClaimTemplate)
+	}
+	for _, child := range children {
 		if err := sign(child); err != nil {
 			return Declared{}, fmt.Errorf("declare the children of %s: %w", m.Name, err)
 		}
 	}
-	return Declared{Deployment: deployment, Service: service}, nil
+	return d, nil
 }
 
 // annotationDeclared has a hash of all that is declared of a child. By the
@@ -107,7 +117,7 @@ func deploymentOf(m *v1alpha1.ModelService, p program, o Options) *appsv1ac.Depl
 			WithStrategy(strategyOf(o.SpareCard != nil && o.SpareCard(m))).
 			WithTemplate(corev1ac.PodTemplateSpec().
 				WithLabels(labelsOf(m)).
-				WithAnnotations(merged(annotationsOf(m), o.GPU.annotations(m.Spec.GPU))).
+				WithAnnotations(merged(annotationsOf(m), o.GPU.annotations(m))).
 				WithSpec(podOf(m, p, o))))
 }
 

@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -42,7 +43,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	if err := addIndexes(ctx, mgr); err != nil {
+	if err := addIndexes(ctx, mgr, o.GPU.Mode); err != nil {
 		return err
 	}
 	r := &reconciler{
@@ -50,13 +51,19 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		opts: o, memory: newMemory(),
 	}
 	child := handler.EnqueueRequestsFromMapFunc(ownerOf)
-	err := ctrl.NewControllerManagedBy(mgr).
+	build := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.ModelService{}, builder.WithPredicates(othersNews(r.memory))).
 		Watches(&appsv1.Deployment{}, child).
 		Watches(&corev1.Service{}, child).
 		Watches(&appsv1.ReplicaSet{}, child, builder.OnlyMetadata, builder.WithPredicates(newMetadata())).
-		Watches(&corev1.Pod{}, child).
+		Watches(&corev1.Pod{}, child)
+	if o.GPU.Mode == GPUDRA {
+		build = build.
+			Watches(&resourceapi.ResourceClaimTemplate{}, child, builder.OnlyMetadata, builder.WithPredicates(newMetadata())).
+			Watches(&resourceapi.ResourceClaim{}, child)
+	}
+	err := build.
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers,
 			// One manager after another may run in a process: see the Lease.

@@ -149,8 +149,10 @@ func TestRightsAreTheEmbeddedOnes(t *testing.T) {
 		t.Fatalf("%d roles are embedded, %v", len(want), err)
 	}
 	got := map[string][]rbacv1.PolicyRule{}
-	for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole") {
-		got[r.Name] = r.Rules
+	for _, path := range []string{"none", "dra"} { // together they need all of them
+		for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole", "--set", "gpu.path="+path) {
+			got[r.Name] = r.Rules
+		}
 	}
 	for _, r := range render[rbacv1.Role](t, h, "Role", "--set", "bootstrap.enabled=false") {
 		got[r.Name] = r.Rules
@@ -162,7 +164,12 @@ func TestRightsAreTheEmbeddedOnes(t *testing.T) {
 	for _, a := range render[corev1.ServiceAccount](t, h, "ServiceAccount") {
 		accounts[a.Namespace+"/"+a.Name] = true
 	}
-	for _, b := range render[rbacv1.ClusterRoleBinding](t, h, "ClusterRoleBinding") {
+	for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole") {
+		if strings.HasSuffix(r.Name, "-claims") {
+			t.Errorf("%s is granted although no card comes by a claim", r.Name)
+		}
+	}
+	for _, b := range render[rbacv1.ClusterRoleBinding](t, h, "ClusterRoleBinding", "--set", "gpu.path=dra") {
 		if _, ok := got[b.RoleRef.Name]; !ok || len(b.Subjects) != 1 || !accounts[b.Subjects[0].Namespace+"/"+b.Subjects[0].Name] {
 			t.Errorf("%s binds %+v to %+v", b.Name, b.RoleRef, b.Subjects)
 		}
