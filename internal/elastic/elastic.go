@@ -49,8 +49,10 @@ type Signals struct {
 	Replicas int                // what the scale target asks for now
 	Pods     []Pod              // what exists of them
 	Values   map[string]Reading // by metric
-	// Waiting and InFlight are the gateways' own counts, known at all times.
+	// Waiting and InFlight are the gateways' own counts. Blind says that not
+	// all gateways were heard: there may be more, and nothing goes to sleep.
 	Waiting, InFlight int
+	Blind             bool
 	LastRequest       time.Time // zero: none ever
 	ReadySince        time.Time // of the replica that is Ready longest; zero: none is
 }
@@ -108,7 +110,7 @@ func Decide(spec Spec, in Signals, history History, budget Budget, now time.Time
 
 // want decides as if everything were free.
 func (d *Decision) want(spec Spec, in Signals, now time.Time) {
-	busy := in.Waiting+in.InFlight > 0
+	busy := in.Waiting+in.InFlight > 0 || in.Blind
 	switch n := in.Replicas; {
 	case n == 0 && in.Waiting > 0:
 		d.set(max(1, spec.Min), ReasonActivated, "%d waiting at no replica", in.Waiting)
