@@ -23,7 +23,7 @@ func newObject(d delivery.Desired, namespace string) *v1alpha1.ModelService {
 }
 
 // write puts what delivery owns into an object: everything of the spec but the
-// number of replicas, which is delivery's only while there is no scaler.
+// number of replicas, which is delivery's only where it cannot change by itself.
 func write(ms *v1alpha1.ModelService, d delivery.Desired, replicas bool) {
 	annotations := maps.Clone(ms.Annotations)
 	if annotations == nil {
