@@ -31,6 +31,10 @@ const (
 	ReasonBudget     = "BudgetBlocked"       // the budget does not pay for more
 )
 
+// MissingGateway stands among the missing metrics where not every gateway was
+// heard.
+const MissingGateway = "gateway"
+
 // Spec is what a model's owner wants.
 type Spec struct {
 	Min, Max int
@@ -140,6 +144,11 @@ func (d *Decision) byMetrics(spec Spec, in Signals, now time.Time) {
 	s := step{spec: spec, now: now, current: in.Replicas, proposal: proposal}
 	s.burst = !d.Next.BurstAt.IsZero() && now.Sub(d.Next.BurstAt) < spec.Behavior.Down.Window
 	n, limits := d.Next.normalise(s)
+	if in.Blind && n < in.Replicas {
+		d.Missing = append(d.Missing, MissingGateway)
+		d.set(in.Replicas, ReasonMissing, "not every gateway was heard: there may be more requests than are known; %d replicas stay", in.Replicas)
+		return
+	}
 	reason := ReasonDesired
 	if len(limits) > 0 {
 		reason = limits[len(limits)-1]

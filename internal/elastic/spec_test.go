@@ -76,4 +76,17 @@ func TestBlind(t *testing.T) {
 	expect(t, "all heard", elastic.Decide(spec, in, old, elastic.Budget{}, noon), 0, elastic.ReasonIdle)
 	in.Blind, in.Values = true, nil
 	expect(t, "not all heard", elastic.Decide(spec, in, old, elastic.Budget{}, noon), 1, elastic.ReasonMissing)
+	spec, in = online(3, 2)
+	in.Blind = true
+	old.Proposals = []elastic.Proposal{{At: noon.Add(-time.Hour), Replicas: 3}}
+	d := elastic.Decide(spec, in, old, elastic.Budget{}, noon)
+	expect(t, "those that were heard see little", d, 3, elastic.ReasonMissing)
+	if !slices.Contains(d.Missing, elastic.MissingGateway) {
+		t.Errorf("it does not say what is missing: %v", d.Missing)
+	}
+	_, in = online(3, 30)
+	in.Blind = true
+	if d := elastic.Decide(spec, in, old, elastic.Budget{}, noon); d.Replicas != 6 {
+		t.Errorf("those that were heard see much: %+v", d)
+	}
 }
