@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -48,6 +49,7 @@ type History struct {
 	Ups       []Change   `json:"ups,omitempty"`
 	Downs     []Change   `json:"downs,omitempty"`
 	BurstAt   time.Time  `json:"burstAt,omitzero"`
+	Seen      []string   `json:"seen,omitempty"` // metrics that had a value
 }
 
 // Proposal is what the metrics proposed once.
@@ -75,7 +77,14 @@ func (h History) started(replicas int, now time.Time) History {
 	h.Proposals = append([]Proposal(nil), h.Proposals...)
 	h.Ups = append([]Change(nil), h.Ups...)
 	h.Downs = append([]Change(nil), h.Downs...)
+	h.Seen = append([]string(nil), h.Seen...)
 	return h
+}
+
+func (h *History) saw(metric string) {
+	if !slices.Contains(h.Seen, metric) {
+		h.Seen = append(h.Seen, metric)
+	}
 }
 
 // record keeps a change for the rate policies. HPA reuses one outdated place

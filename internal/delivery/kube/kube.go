@@ -43,9 +43,6 @@ type Config struct {
 	// Watched is the one namespace that is looked at; empty: all of them, which
 	// it must be unless Namespace names one only.
 	Watched string
-	// ScalerOwnsReplicas leaves spec.replicas to a scaler once the object is
-	// made. Without one, delivery keeps it at the funded number.
-	ScalerOwnsReplicas bool
 	// Cards of the cluster; nil: no more is told of them than stands on Pods.
 	Cards  Cards
 	Clock  func() time.Time // nil: time.Now
