@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests. `quick` is the inner loop (no race detector, no browser, no
-# peers, no linter); without an argument everything of one machine runs, which is
-# what continuous integration does. `cluster` runs what needs a real Kubernetes,
-# which is opt-in (build tag cluster). Ends with one line: N passed, N failed,
-# N skipped.
+# peers, no linter, no Kubernetes); without an argument everything runs, which is
+# what continuous integration does. `cluster` is the part of it that needs a real
+# Kubernetes. Ends with one line: N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -115,7 +114,7 @@ build_kubernetes() {
     return
   fi
   layer "what containers need is installed" bash -c '. scripts/lib.sh; install_packages runc containernetworking-plugins iproute2'
-  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok helm prometheus && cd test/cluster && CGO_ENABLED=0 go vet -tags cluster ./...'
+  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok helm prometheus && CGO_ENABLED=0 go vet -C test/cluster -tags cluster ./... && CGO_ENABLED=0 go vet -C scheduler ./...'
   kubernetes=$beside
 }
 
@@ -193,6 +192,7 @@ layer "MariaDB and Redis are installed" bash -c '. scripts/lib.sh; install_packa
 # the tests.
 beside linter bash -c '. scripts/lib.sh; need_golangci'
 linter=$beside
+build_kubernetes
 
 layer "console build" build_console
 # The binary that the browser and the peers talk to has the console inside.
@@ -237,6 +237,7 @@ for target in FuzzScanRequest FuzzEventScanner; do
   layer "fuzz $target, short form" go test -run '^$' -fuzz "^$target\$" -fuzztime 200000x ./internal/traffic/gateway/wire
 done
 layer "fuzz FuzzMerge, short form" go test -run '^$' -fuzz '^FuzzMerge$' -fuzztime 100000x ./internal/traffic/route/kube
+on_kubernetes
 part "waiting for the linter, which was built beside all this"
 wait "$linter" || cat "$work/linter.log"
 need_golangci
