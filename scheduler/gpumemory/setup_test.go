@@ -94,6 +94,27 @@ func (b *bed) Activate(klog.Logger, map[string]*v1.Pod) {
 
 func (b *bed) wakings() int { b.hearing.Lock(); defer b.hearing.Unlock(); return b.woken }
 
+// listen lets the plugin hear what becomes of Pods.
+func (b *bed) listen(t *testing.T) {
+	t.Helper()
+	if err := b.follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	informers := b.handle.SharedInformerFactory()
+	informers.Start(t.Context().Done())
+	informers.WaitForCacheSync(t.Context().Done())
+}
+
+// waking waits until Pods that wait are woken.
+func (b *bed) waking(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); b.wakings() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody was woken")
+		}
+	}
+}
+
 // refresh makes the snapshot of a scheduling cycle.
 func (b *bed) refresh() { b.infos = cache.NewSnapshot(b.pods, b.nodes).NodeInfos() }
 
