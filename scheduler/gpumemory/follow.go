@@ -22,7 +22,7 @@ const (
 func (p *Plugin) follow(ctx context.Context) error {
 	informers := p.handle.SharedInformerFactory()
 	_, err := informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(now any) { p.shown(ctx, now) },
+		AddFunc: func(now any) { p.shown(ctx, now) },
 		UpdateFunc: func(old, now any) {
 			p.shown(ctx, now)
 			if wentElsewhere(old, now) {
