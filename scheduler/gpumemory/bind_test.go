@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -265,12 +264,7 @@ func TestDoubtEndsWithThePod(t *testing.T) {
 	t.Parallel()
 	b := setup(t, node(t, "n", 10000))
 	b.server(t, false, apierrors.NewTimeoutError("the request timed out", 1))
-	if err := b.follow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	informers := b.handle.SharedInformerFactory()
-	informers.Start(t.Context().Done())
-	informers.WaitForCacheSync(t.Context().Done())
+	b.listen(t)
 	first := pod("a", "6000")
 	if err := b.bind(t, first); err == nil {
 		t.Fatal("no error")
@@ -278,14 +272,34 @@ func TestDoubtEndsWithThePod(t *testing.T) {
 	if err := b.client.Tracker().Delete(v1.SchemeGroupVersion.WithResource("pods"), first.Namespace, first.Name); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); b.wakings() == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nobody was woken")
-		}
-	}
+	b.waking(t)
 	if _, card := b.place(t, pod("b", "6000")); card != "n-0" {
 		t.Errorf("then: %q", card)
 	}
+}
+
+// What a preemption had promised to a Pod that was bound elsewhere is for others.
+func TestWhoWaitsForAPromisedPlaceIsWoken(t *testing.T) {
+	t.Parallel()
+	b := setup(t, node(t, "n", 10000), node(t, "m", 10000))
+	pods := v1.SchemeGroupVersion.WithResource("pods")
+	promised := pod("a", "6000")
+	promised.Status.NominatedNodeName = "n"
+	if err := b.client.Tracker().Add(promised); err != nil {
+		t.Fatal(err)
+	}
+	b.listen(t)
+	stays := on(promised.DeepCopy(), "n", "n-0")
+	stays.Status.NominatedNodeName = ""
+	if wentElsewhere(promised, stays) || wentElsewhere(stays, stays) {
+		t.Error("a Pod that took its place is said to have gone elsewhere")
+	}
+	elsewhere := on(promised.DeepCopy(), "m", "m-0")
+	elsewhere.Status.NominatedNodeName = ""
+	if err := b.client.Tracker().Update(pods, elsewhere, elsewhere.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	b.waking(t)
 }
 
 // What the API server shows ends a doubt, but only after the scheduler's own

@@ -22,8 +22,13 @@ const (
 func (p *Plugin) follow(ctx context.Context) error {
 	informers := p.handle.SharedInformerFactory()
 	_, err := informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(now any) { p.shown(ctx, now) },
-		UpdateFunc: func(_, now any) { p.shown(ctx, now) },
+		AddFunc: func(now any) { p.shown(ctx, now) },
+		UpdateFunc: func(old, now any) {
+			p.shown(ctx, now)
+			if wentElsewhere(old, now) {
+				p.wake(klog.FromContext(ctx))
+			}
+		},
 		DeleteFunc: func(last any) {
 			if unseen, ok := last.(cache.DeletedFinalStateUnknown); ok {
 				last = unseen.Obj
@@ -53,6 +58,16 @@ func (p *Plugin) shown(ctx context.Context, object any) {
 	if pod, ok := object.(*v1.Pod); ok && pod.Spec.NodeName != "" && p.ledger.bound(pod.UID, pod.Spec.NodeName) {
 		p.wake(klog.FromContext(ctx))
 	}
+}
+
+// wentElsewhere tells whether a Pod that a preemption had promised a node was
+// bound to another one: others waited for what it did not take, and the
+// framework tells nobody (kubernetes/kubernetes#134859).
+func wentElsewhere(old, now any) bool {
+	before, ok1 := old.(*v1.Pod)
+	after, ok2 := now.(*v1.Pod)
+	return ok1 && ok2 && asks(after) && before.Spec.NodeName == "" && after.Spec.NodeName != "" &&
+		before.Status.NominatedNodeName != "" && before.Status.NominatedNodeName != after.Spec.NodeName
 }
 
 func (s *views) forget(node string) {

@@ -184,19 +184,23 @@ func overtaken(b *bundle) {
 	}
 }
 
-// Whoever was promised a place takes another one that comes free before it.
+// Whoever was promised a place takes another one that comes free before it, and
+// whoever waited for the rest of the first one gets that at once.
 func otherPlace(b *bundle) {
 	b.fill("gpu-1", 2)
 	b.place("other", 9900, on("gpu-0"), important("critical"))
 	b.place("victim", 7000, on("gpu-0"), held)
 	b.create("urgent", 8000, important("urgent"))
 	b.nominated("urgent", "gpu-0")
+	b.create("small", 2900)
+	b.pending("small")
 	b.delete("gpu-1-full-0")
 	if urgent := b.placed("urgent"); urgent.Spec.NodeName != "gpu-1" {
 		b.t.Errorf("urgent is on %s", urgent.Spec.NodeName)
 	}
-	b.create("small", 2900)
-	b.placed("small") // the rest of the victim's card is nobody's any more
+	if small := b.placed("small"); small.Spec.NodeName != "gpu-0" {
+		b.t.Errorf("small is on %s", small.Spec.NodeName)
+	}
 	b.release("victim")
 }
 
