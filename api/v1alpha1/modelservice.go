@@ -133,7 +133,7 @@ type GPU struct {
 	Count int32 `json:"count,omitempty"`
 }
 
-// Scaling bounds the number of replicas.
+// Scaling bounds the number of replicas and says how it follows the load.
 type Scaling struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
@@ -141,6 +141,68 @@ type Scaling struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	Max int32 `json:"max"`
+	// Actuator is the one who writes spec.replicas: the controller, a
+	// HorizontalPodAutoscaler, KEDA, or a person.
+	// +kubebuilder:validation:Enum=direct;hpa;keda;none
+	// +kubebuilder:default=direct
+	Actuator string `json:"actuator,omitempty"`
+	// Targets that replace those of class and workload; 0: theirs.
+	Targets *ScalingTargets `json:"targets,omitempty"`
+	// Behavior that replaces that of class and workload.
+	Behavior *ScalingBehavior `json:"behavior,omitempty"`
+	// IdleSeconds without a request, counted from Ready, after which a model
+	// with min 0 sleeps; 0: what class and workload say.
+	// +kubebuilder:validation:Minimum=0
+	IdleSeconds int32 `json:"idleSeconds,omitempty"`
+	// Paused leaves spec.replicas as it is.
+	Paused bool `json:"paused,omitempty"`
+}
+
+// ScalingTargets are what a replica should carry.
+type ScalingTargets struct {
+	// +kubebuilder:validation:Minimum=0
+	QueueDepth int32 `json:"queueDepth,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	KVCachePercent int32 `json:"kvCachePercent,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	GPUMemoryPercent int32 `json:"gpuMemoryPercent,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	LatencyP99Milliseconds int32 `json:"latencyP99Milliseconds,omitempty"`
+}
+
+// ScalingBehavior has the meaning of a HorizontalPodAutoscaler's.
+type ScalingBehavior struct {
+	ScaleUp   *ScalingRules `json:"scaleUp,omitempty"`
+	ScaleDown *ScalingRules `json:"scaleDown,omitempty"`
+}
+
+// ScalingRules bound the change in one direction.
+type ScalingRules struct {
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600
+	StabilizationWindowSeconds *int32 `json:"stabilizationWindowSeconds,omitempty"`
+	// +kubebuilder:validation:Enum=Max;Min;Disabled
+	SelectPolicy string `json:"selectPolicy,omitempty"`
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Policies []ScalingPolicy `json:"policies,omitempty"`
+	// Tolerance of the ratio of value to target, in thousandths.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	TolerancePermille *int32 `json:"tolerancePermille,omitempty"`
+}
+
+// ScalingPolicy is the most that may change within a period.
+type ScalingPolicy struct {
+	// +kubebuilder:validation:Enum=Pods;Percent
+	Type string `json:"type"`
+	// +kubebuilder:validation:Minimum=1
+	Value int32 `json:"value"`
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1800
+	PeriodSeconds int32 `json:"periodSeconds"`
 }
 
 // Traffic is this version's share among the versions of one model name.

@@ -67,6 +67,9 @@ func overlay(m *modelspec.Model, in openapi.Model) {
 	if in.Cache != nil {
 		m.Cache = mergedCache(m.Cache, *in.Cache)
 	}
+	if in.Scaling != nil {
+		m.Scaling = mergedScaling(m.Scaling, *in.Scaling).Canonical()
+	}
 }
 
 // mergedCache fills in how long answers are kept where the cache is on.
@@ -81,9 +84,6 @@ func mergedCache(now modelspec.Cache, in openapi.CachePolicy) modelspec.Cache {
 
 // checkBuilt refuses settings of later work with 501.
 func checkBuilt(in openapi.Model) error {
-	if in.Scaling != nil {
-		return notBuilt("model.scaling", "scaling")
-	}
 	if c := in.ColdStart; c != nil &&
 		(value(c.TimeoutSeconds, modelspec.DefaultColdStartSeconds) != modelspec.DefaultColdStartSeconds ||
 			value(c.MaxWaiting, modelspec.DefaultColdStartMaxWaiting) != modelspec.DefaultColdStartMaxWaiting) {
@@ -103,6 +103,7 @@ func modelWire(m modelspec.Model) openapi.Model {
 		Traffic:   &openapi.TrafficShare{Weight: &m.Traffic.Weight},
 		Cache:     &openapi.CachePolicy{Enabled: &m.Cache.Enabled, TtlSeconds: some(m.Cache.TTLSeconds)},
 		ColdStart: &openapi.ColdStart{TimeoutSeconds: &m.ColdStart.TimeoutSeconds, MaxWaiting: &m.ColdStart.MaxWaiting},
+		Scaling:   scalingWire(m.Scaling),
 	}
 }
 

@@ -48,7 +48,7 @@ func (s handlers) PatchRequest(c *gin.Context, id openapi.ID, params openapi.Pat
 // refuses the result if the request changes before it gets there.
 func (s *Server) patchOf(ctx context.Context, ref budget.Ref, in openapi.Patch) (budget.Patch, error) {
 	p := budget.Patch{Generation: in.Generation}
-	if err := checkBuilt(openapi.Model{Scaling: in.Scaling, ColdStart: in.ColdStart}); err != nil {
+	if err := checkBuilt(openapi.Model{ColdStart: in.ColdStart}); err != nil {
 		return p, err
 	}
 	r, err := s.Ledger.Get(ctx, ref)
@@ -61,6 +61,9 @@ func (s *Server) patchOf(ctx context.Context, ref budget.Ref, in openapi.Patch) 
 	}
 	if in.Replicas != nil {
 		p.Replicas = mergedReplicas(r.Model.Replicas, *in.Replicas)
+	}
+	if in.Scaling != nil {
+		p.Scaling = mergedScaling(r.Model.Scaling, *in.Scaling)
 	}
 	if in.Traffic != nil {
 		p.Traffic = &modelspec.Traffic{Weight: value(in.Traffic.Weight, r.Model.Traffic.Weight)}
@@ -103,6 +106,9 @@ func patchDetails(p budget.Patch) string {
 	text := fmt.Sprintf("generation %d", p.Generation)
 	if p.Replicas != nil {
 		text += fmt.Sprintf(", replicas %d to %d", p.Replicas.Min, p.Replicas.Max)
+	}
+	if p.Scaling != nil {
+		text += fmt.Sprintf(", scaling by %s, paused %t", modelspec.Model{Scaling: p.Scaling}.Acts(), p.Scaling.Paused)
 	}
 	if p.Traffic != nil {
 		text += fmt.Sprintf(", weight %d", p.Traffic.Weight)

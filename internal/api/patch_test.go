@@ -89,6 +89,8 @@ func TestPatchRefusals(t *testing.T) {
 		`{"generation":1,"replicas":{"min":1,"min":2}}`: "replicas.min", `{"generation":1,"replicas":{"min":-1}}`: "replicas.min",
 		`{"generation":1,"replicas":{"min":3,"max":2}}`: "replicas.max", `{"generation":1,"replicas":{"max":0}}`: "replicas.max",
 		`{"generation":1,"traffic":{"weight":1001}}`: "traffic.weight", `{"generation":1,"cache":{"enabled":true,"ttlSeconds":0}}`: "cache.ttlSeconds", `{"generation":1} {}`: "",
+		`{"generation":1,"scaling":{"actuator":"me"}}`: "scaling.actuator", `{"generation":1,"scaling":{"target":1}}`: "scaling.target",
+		`{"generation":1,"scaling":{"behavior":{"scaleUp":{"policies":[{"type":"Pods","value":0,"periodSeconds":1}]}}}}`: "scaling.behavior.scaleUp.policies[0].value",
 	} {
 		e := b.ask(b.a, "PATCH", "/requests/one", body).fails(400, "invalid_request")
 		if got := value(e.Field, ""); got != field || strings.Contains(e.Message, "model.") {
@@ -96,7 +98,7 @@ func TestPatchRefusals(t *testing.T) {
 		}
 	}
 	for body, field := range map[string]string{
-		`{"generation":1,"scaling":{}}`: "scaling", `{"generation":1,"coldStart":{"maxWaiting":5}}`: "coldStart",
+		`{"generation":1,"coldStart":{"maxWaiting":5}}`: "coldStart",
 	} {
 		if e := b.ask(b.a, "PATCH", "/requests/one", body).fails(501, "not_implemented"); value(e.Field, "") != field {
 			t.Errorf("%s: field %q, want %q", body, value(e.Field, ""), field)

@@ -274,7 +274,7 @@ func TestBodies(t *testing.T) {
 	if l := read[openapi.RequestList](b.ask(b.a, "GET", "/requests", ""), 200); len(l.Items) != 0 {
 		t.Errorf("%d requests were stored", len(l.Items))
 	}
-	for body, field := range map[string]string{`{"scaling":{}}`: "model.scaling", `{"coldStart":{"maxWaiting":5}}`: "model.coldStart"} {
+	for body, field := range map[string]string{`{"coldStart":{"maxWaiting":5}}`: "model.coldStart"} {
 		e := b.ask(b.a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":`+body+`}`).fails(501, "not_implemented")
 		if value(e.Field, "") != field {
 			t.Errorf("%s: field %q, want %q", body, value(e.Field, ""), field)

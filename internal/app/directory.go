@@ -236,7 +236,12 @@ func (d *directory) model(ctx context.Context, r budget.Reservation) traffic.Mod
 	if m.ObjectUID == "" || m.ReleaseAsked {
 		return m // nothing runs for it yet, or callers are not sent there any more
 	}
-	if st, err := d.target.Observe(ctx, r.Ref); err == nil && st.Exists && st.Ready == 0 && lasting(st.Reason) {
+	st, err := d.target.Observe(ctx, r.Ref)
+	if err != nil || !st.Exists {
+		return m
+	}
+	m.Asleep = st.Asleep()
+	if st.Ready == 0 && !m.Asleep && lasting(st.Reason) {
 		m.Failure = string(st.Reason)
 	}
 	return m

@@ -24,7 +24,7 @@ func (p Patch) Of(m modelspec.Model) modelspec.Model {
 		m.Replicas = *p.Replicas
 	}
 	if p.Scaling != nil {
-		m.Scaling = p.Scaling
+		m.Scaling = p.Scaling.Canonical()
 	}
 	if p.Traffic != nil {
 		m.Traffic = *p.Traffic

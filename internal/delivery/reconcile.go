@@ -155,8 +155,8 @@ func (r *Reconciler) drifted(ctx context.Context, res budget.Reservation, bound 
 	if !st.DeletingAt.IsZero() {
 		return "", nil
 	}
-	if st.Wanted != res.Funded {
-		return fmt.Sprintf("the object runs for %d replicas and %d are paid for", st.Wanted, res.Funded), nil
+	if st.Funded != res.Funded || !res.Model.Elastic() && st.Wanted != res.Funded {
+		return fmt.Sprintf("the object runs %d replicas, at most %d, and %d are paid for", st.Wanted, st.Funded, res.Funded), nil
 	}
 	if target, compares := r.cfg.Target.(Comparing); compares {
 		return target.Differs(ctx, r.desired(res, bound, 0))

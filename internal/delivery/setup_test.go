@@ -60,7 +60,7 @@ func (w *world) put(d delivery.Desired) budget.Object {
 		w.objects[d.Ref] = st
 	}
 	if d.Generation >= st.Generation {
-		st.Wanted, st.Generation = d.Funded, d.Generation
+		st.Wanted, st.Asked, st.Funded, st.Generation = d.Funded, d.Funded, d.Funded, d.Generation
 	}
 	return st.Object
 }

@@ -174,8 +174,13 @@ func TestAChangeDuringTheRoundIsNoDrift(t *testing.T) {
 	if s := b.reconcile(); len(s.Steps) != 0 {
 		t.Fatalf("round %+v", s)
 	}
-	b.target.change(ref, func(s *delivery.Status) { s.Wanted = 3 })
-	if s := b.reconcile(); s.Count("drift") != 1 || b.target.objects[ref].Wanted != 2 {
+	b.target.change(ref, func(s *delivery.Status) { s.Funded = 3 })
+	if s := b.reconcile(); s.Count("drift") != 1 || b.target.objects[ref].Funded != 2 {
 		t.Fatalf("round %+v", s)
+	}
+	// How many of the funded ones run is the scaler's, where the number can change.
+	b.target.change(ref, func(s *delivery.Status) { s.Asked, s.Wanted = 0, 0 })
+	if s := b.reconcile(); s.Count("drift") != 0 {
+		t.Fatalf("a model that sleeps was woken: %+v", s)
 	}
 }

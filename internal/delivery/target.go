@@ -116,7 +116,9 @@ type Status struct {
 	JournalSeq  int64  // the ledger's highest journal number when it was last written
 	Exists      bool
 	Generation  int64 // the generation that the replicas run
-	Wanted      int   // replicas that should run
+	Wanted      int   // replicas that should run: asked for, and paid for
+	Asked       int   // replicas that are asked for; see Scalable
+	Funded      int   // replicas that are paid for, as the object says
 	Ready       int   // of them
 	Reason      Reason
 	Message     string // with figures
@@ -135,7 +137,12 @@ type Status struct {
 	// can delete objects: see Honouring.
 	Missing bool
 	Earlier []string
+	// Scaling are the latest changes of Asked, oldest first.
+	Scaling []ScalingStep
 }
+
+// Asleep reports whether it runs nothing because nobody asks for a replica.
+func (s Status) Asleep() bool { return s.Exists && s.DeletingAt.IsZero() && s.Asked == 0 && s.Wanted == 0 }
 
 // Processes is the number of replicas that have a process or a Pod, in whatever
 // phase: also one that terminates still holds its card.

@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -50,6 +51,7 @@ type History struct {
 	BurstAt   time.Time  `json:"burstAt,omitzero"`
 	Level     float64    `json:"level,omitempty"` // the proposals' average, if they are smoothed
 	LevelAt   time.Time  `json:"levelAt,omitzero"`
+	Seen      []string   `json:"seen,omitempty"` // metrics that had a value
 }
 
 // Proposal is what the metrics proposed once.
@@ -77,7 +79,14 @@ func (h History) started(replicas int, now time.Time) History {
 	h.Proposals = append([]Proposal(nil), h.Proposals...)
 	h.Ups = append([]Change(nil), h.Ups...)
 	h.Downs = append([]Change(nil), h.Downs...)
+	h.Seen = append([]string(nil), h.Seen...)
 	return h
+}
+
+func (h *History) saw(metric string) {
+	if !slices.Contains(h.Seen, metric) {
+		h.Seen = append(h.Seen, metric)
+	}
 }
 
 // record keeps a change for the rate policies. HPA reuses one outdated place

@@ -20,6 +20,8 @@ const (
 	// piles up while a replica loads does not order more of them. Where it is
 	// not measured, MetricDemand takes its place.
 	MetricOffered = "inference_offered_load"
+	// MetricRunning is running requests alone.
+	MetricRunning = "inference_requests_running"
 )
 
 // Concurrency is how many requests a replica of a class serves at once unless
@@ -47,7 +49,7 @@ func TargetShare(w modelspec.Workload) float64 {
 // Reference is the policy of deploy/examples/hpa.yaml.
 func Reference() Spec {
 	return Spec{Min: 2, Max: 16,
-		Metrics: []Metric{{MetricQueue, PodsAverage, 10}, {MetricMemory, PodsAverage, 80}},
+		Metrics: []Metric{{Name: MetricQueue, Kind: PodsAverage, Target: 10}, {Name: MetricMemory, Kind: PodsAverage, Target: 80}},
 		Behavior: Behavior{
 			Up:   Rules{Window: 30 * time.Second, Policies: []Policy{{Value: 4, Period: time.Minute}}, Tolerance: 0.1},
 			Down: Rules{Window: 5 * time.Minute, Policies: []Policy{{Value: 1, Period: 2 * time.Minute}}, Tolerance: 0.1},
@@ -64,12 +66,12 @@ func For(class modelspec.Class, workload modelspec.Workload, concurrency int) Sp
 	}
 	s := Reference()
 	demand := max(1, float64(concurrency)*TargetShare(workload))
-	s.Metrics = []Metric{{MetricOffered, ObjectAverage, demand}}
+	s.Metrics = []Metric{{Name: MetricOffered, Kind: ObjectAverage, Target: demand}}
 	if class == modelspec.ClassLLM {
 		// Engines of this class take nearly all memory at their start.
-		s.Metrics = append(s.Metrics, Metric{MetricKVCache, PodsAverage, 80})
+		s.Metrics = append(s.Metrics, Metric{Name: MetricKVCache, Kind: PodsAverage, Target: 80})
 	} else {
-		s.Metrics = append(s.Metrics, Metric{MetricMemory, PodsAverage, 80})
+		s.Metrics = append(s.Metrics, Metric{Name: MetricMemory, Kind: PodsAverage, Target: 80})
 	}
 	if workload == modelspec.WorkloadOnline {
 		s.Behavior.Up.Window = 0

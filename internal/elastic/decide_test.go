@@ -171,6 +171,7 @@ func TestYield(t *testing.T) {
 	all := []elastic.Tenant{
 		{Name: "busy", Replicas: 1, InFlight: 1, ReadyAt: old, MiB: 100},
 		{Name: "young", Replicas: 1, ReadyAt: noon.Add(-time.Second), MiB: 100},
+		{Name: "loaded long", Replicas: 1, ReadyAt: noon.Add(-2 * time.Minute), Loading: time.Minute, MiB: 100},
 		{Name: "loading", Replicas: 1, MiB: 100},
 		{Name: "higher", Replicas: 1, Priority: 9, ReadyAt: old, MiB: 100},
 		{Name: "warm", Replicas: 1, Warm: 1, ReadyAt: old, MiB: 100},
@@ -179,7 +180,7 @@ func TestYield(t *testing.T) {
 		{Name: "batch", Replicas: 2, Batch: true, ReadyAt: old, LastUsed: noon, MiB: 10},
 	}
 	for need, want := range map[int64][]string{5: {"batch"}, 25: {"batch", "batch", "idle"}, 40: {"batch", "batch", "idle", "recent"}, 41: nil} {
-		if got := elastic.Yield(all, need, 5, noon); !slices.Equal(got, want) {
+		if got := elastic.Yield(all, need, 5, elastic.MinResidence, noon); !slices.Equal(got, want) {
 			t.Errorf("%d MiB: %v, want %v", need, got, want)
 		}
 	}

@@ -31,6 +31,10 @@ const (
 	ReasonBudget     = "BudgetBlocked"       // the budget does not pay for more
 )
 
+// MissingGateway stands among the missing metrics where not every gateway was
+// heard.
+const MissingGateway = "gateway"
+
 // Spec is what a model's owner wants.
 type Spec struct {
 	Min, Max int
@@ -55,8 +59,10 @@ type Signals struct {
 	Replicas int                // what the scale target asks for now
 	Pods     []Pod              // what exists of them
 	Values   map[string]Reading // by metric
-	// Waiting and InFlight are the gateways' own counts, known at all times.
+	// Waiting and InFlight are the gateways' own counts. Blind says that not
+	// all gateways were heard: there may be more, and nothing goes to sleep.
 	Waiting, InFlight int
+	Blind             bool
 	LastRequest       time.Time // zero: none ever
 	ReadySince        time.Time // of the replica that is Ready longest; zero: none is
 }
@@ -114,7 +120,7 @@ func Decide(spec Spec, in Signals, history History, budget Budget, now time.Time
 
 // want decides as if everything were free.
 func (d *Decision) want(spec Spec, in Signals, now time.Time) {
-	busy := in.Waiting+in.InFlight > 0
+	busy := in.Waiting+in.InFlight > 0 || in.Blind
 	switch n := in.Replicas; {
 	case n == 0 && in.Waiting > 0:
 		d.Next.LevelAt = time.Time{}
@@ -148,6 +154,11 @@ func (d *Decision) byMetrics(spec Spec, in Signals, now time.Time) {
 	s := step{spec: spec, now: now, current: in.Replicas, proposal: proposal}
 	s.burst = !d.Next.BurstAt.IsZero() && now.Sub(d.Next.BurstAt) < spec.Behavior.Down.Window
 	n, limits := d.Next.normalise(s)
+	if in.Blind && n < in.Replicas {
+		d.Missing = append(d.Missing, MissingGateway)
+		d.set(in.Replicas, ReasonMissing, "not every gateway was heard: there may be more requests than are known; %d replicas stay", in.Replicas)
+		return
+	}
 	reason := ReasonDesired
 	if len(limits) > 0 {
 		reason = limits[len(limits)-1]

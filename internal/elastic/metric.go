@@ -1,12 +1,18 @@
 package elastic
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Metric is one signal and what it should be.
 type Metric struct {
 	Name   string
 	Kind   Kind
 	Target float64
+	// Optional takes no part before it had a value: not every engine tells
+	// everything. Once it was there, its absence holds the count as any other's.
+	Optional bool
 }
 
 // Kind is how a metric becomes a count, with HPA's names.
@@ -36,21 +42,25 @@ type Input struct {
 // propose is computeReplicasForMetrics: the greatest proposal; false if none
 // is known, or if one is unknown and the rest would shrink.
 func (d *Decision) propose(spec Spec, in Signals) (int, bool) {
-	most := 0
+	most, known := 0, 0
 	for _, m := range spec.Metrics {
 		n, value, ok := m.count(spec.Behavior, in)
 		input := Input{Metric: m.Name, Target: m.Target, Proposal: n}
-		if ok {
+		switch {
+		case ok:
 			v := float64(value) / 1000
 			input.Value = &v
 			most = max(most, n)
-		} else {
+			known++
+			d.Next.saw(m.Name)
+		case m.Optional && !slices.Contains(d.Next.Seen, m.Name):
+			continue
+		default:
 			d.Missing = append(d.Missing, m.Name)
 		}
 		d.Inputs = append(d.Inputs, input)
 	}
-	missing := len(d.Missing)
-	return most, missing < len(spec.Metrics) && (missing == 0 || most >= in.Replicas)
+	return most, known > 0 && (len(d.Missing) == 0 || most >= in.Replicas)
 }
 
 // count is one metric's proposal, and its value in thousandths: HPA's unit,

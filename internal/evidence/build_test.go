@@ -554,6 +554,28 @@ func TestReleasedEvidenceKeepsItsFacts(t *testing.T) {
 	}
 }
 
+// A model that sleeps keeps its proofs: nothing is broken, and the next call
+// wakes it.
+func TestSleepUndoesNoProof(t *testing.T) {
+	t.Parallel()
+	f := servedFacts()
+	f.Last, f.Endpoints = f.Status.Replicas, nil
+	f.Status.Wanted, f.Status.Ready, f.Status.Replicas = 0, 0, nil
+	f.Status.Reason, f.Status.Message = delivery.ScaledToZero, "it sleeps"
+	doc := evidence.Build(f)
+	for _, name := range []string{"children", "placed", "device", "started"} {
+		if s := find(t, doc, name); s.Status != evidence.OK {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if s := find(t, doc, "routable"); s.Status != evidence.Pending || s.Reason != "ScaledToZero" {
+		t.Errorf("routable: %+v", s)
+	}
+	if a := doc.Answers; doc.BrokenAt != "" || !*a.ModelStarted || !*a.FirstChunkDelivered || doc.NextAction != "CallTheModel" {
+		t.Errorf("asleep: %+v", doc)
+	}
+}
+
 func TestForcedCreditSaysSo(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []time.Time{{}, at(21), at(22), at(30)} {

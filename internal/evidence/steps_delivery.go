@@ -70,7 +70,7 @@ func (f Facts) world(name, source string) (*delivery.Status, Step) {
 	switch {
 	case f.Binding == nil:
 		return nil, s
-	case f.ended() && (f.Status == nil || !f.Status.Exists || f.Status.Ready == 0):
+	case f.asleep(), f.ended() && (f.Status == nil || !f.Status.Exists || f.Status.Ready == 0):
 		if f.everReady() {
 			s.Status, s.Reason, s.At, s.Source = OK, "", f.Binding.FirstReadyAt, "ledger:binding"
 		} else {
@@ -88,9 +88,17 @@ func (f Facts) world(name, source string) (*delivery.Status, Step) {
 	return f.Status, s
 }
 
-// remembered reports whether the reservation ended and the target still knows
-// what it ran for it.
-func (f Facts) remembered() bool { return f.ended() && f.Binding != nil && len(f.Last) > 0 }
+// remembered reports whether the reservation ended, or sleeps, and the target
+// still knows what it ran for it.
+func (f Facts) remembered() bool {
+	return (f.ended() || f.asleep()) && f.Binding != nil && len(f.Last) > 0
+}
+
+// asleep reports whether the model was ready and runs nothing now because
+// nobody asks for it: what was proven stays so.
+func (f Facts) asleep() bool {
+	return f.Status != nil && f.Status.Asleep() && f.Status.Processes() == 0 && f.Binding != nil && f.Binding.EverReady && f.Status.Object.UID == f.Binding.UID
+}
 
 // witness is a replica as it is now, or, where it has no process now, as it
 // was when it last had one: a crash does not undo what happened before it.

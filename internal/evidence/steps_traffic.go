@@ -23,6 +23,9 @@ func (f Facts) routable() Step {
 			s.At = f.Binding.FirstReadyAt
 		}
 		s.Facts = map[string]any{"endpoints": 0, "until": f.Reservation.ReleaseRequestedAt.UTC().Format(time.RFC3339Nano)}
+	case f.asleep():
+		s.Reason = string(delivery.ScaledToZero)
+		s.Facts = map[string]any{"endpoints": 0}
 	case f.everReady():
 		s.Reason = ReasonNotRoutable
 		f.unroutable(&s)

@@ -21,6 +21,8 @@ func (f Facts) message(s Step) string {
 		return fmt.Sprintf("%s: %s", subject, s.Found)
 	case f.Status != nil && f.Status.Message != "" && s.Account == Delivery:
 		return f.Status.Message
+	case s.Reason == string(delivery.ScaledToZero):
+		return fmt.Sprintf("model %s@%s sleeps: nobody calls it, and the next call wakes it", f.Reservation.Model.Name, f.Reservation.Model.Version)
 	case s.Reason == ReasonNotCalled && f.Reservation.State.Final():
 		return fmt.Sprintf("model %s@%s ended without having been called", f.Reservation.Model.Name, f.Reservation.Model.Version)
 	case s.Reason == ReasonNotCalled:
@@ -58,7 +60,7 @@ func nextAction(reason string) string {
 		return "CheckTheImage"
 	case string(delivery.ModelLoadFailed), string(delivery.CrashLooping), string(delivery.ProgressDeadlineExceeded), ReasonNotReady:
 		return "ReadEngineLogs"
-	case ReasonNotCalled, ReasonNoContent, string(traffic.ClientCancelled), string(traffic.ExpiredWaiting), string(traffic.RejectedFull), string(traffic.RejectedLimit):
+	case ReasonNotCalled, ReasonNoContent, string(delivery.ScaledToZero), string(traffic.ClientCancelled), string(traffic.ExpiredWaiting), string(traffic.RejectedFull), string(traffic.RejectedLimit):
 		return callTheModel
 	case ReasonNoLiveKey:
 		return "CreateKeyOrGrant"

@@ -55,10 +55,6 @@ type Cache struct {
 	TTLSeconds int  `json:"ttlSeconds,omitempty"`
 }
 
-// Scaling is accepted only once elasticity is built; until then a request
-// that carries it is refused, and the field keeps its place in the hash.
-type Scaling struct{}
-
 // Class is a bundle of defaults for placement, scaling and routing.
 type Class string
 

@@ -50,7 +50,7 @@ func CheckName(field, s string) error {
 
 // Validate returns the first FieldError of a model whose defaults are filled in.
 func (m Model) Validate() error {
-	for _, check := range []func() error{m.checkNames, m.checkKinds, m.checkSizes, m.checkEngine} {
+	for _, check := range []func() error{m.checkNames, m.checkKinds, m.checkSizes, m.checkScaling, m.checkEngine} {
 		if err := check(); err != nil {
 			return err
 		}

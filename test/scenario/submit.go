@@ -179,12 +179,12 @@ func LaterWorkAnswers501(t *testing.T, h Harness) {
 		body         any
 		status       int
 	}{
-		{a, "PATCH", "/requests/x", `{"generation":1,"scaling":{"idleSeconds":5}}`, 501},
+		{a, "PATCH", "/requests/x", `{"generation":1,"scaling":{"idleSeconds":5}}`, 404},
 		{a, "GET", "/requests/x/scaling", nil, 501},
 		{a, "POST", "/simulate", `{}`, 501},
 		{a, "POST", "/nodes/fit", `{"gpuMemoryMiB":0}`, 400},
 		{a, "PUT", "/tenants/team-a/limits", `{}`, 403},
-		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"scaling":{"idleSeconds":5}}}`, 501},
+		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"scaling":{"idleSeconds":-5}}}`, 400},
 		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"coldStart":{"timeoutSeconds":5}}}`, 501},
 		{a, "GET", "/nowhere", nil, 404},
 		{a, "PUT", "/requests", `{}`, 405},

@@ -683,23 +683,55 @@ export interface components {
             /** @default 1 */
             max?: number;
         };
-        /** @description Accepted once elasticity is built; 501 until then */
+        /** @description How the number of replicas follows the load between replicas.min and replicas.max. What is left out is the bundle's of class and workload */
         Scaling: {
-            /** @enum {string} */
+            /**
+             * @description Who writes the number of replicas: ModelDock, a HorizontalPodAutoscaler, KEDA, or a person
+             * @default direct
+             * @enum {string}
+             */
             actuator?: "direct" | "hpa" | "keda" | "none";
             targets?: components["schemas"]["ScalingTargets"];
             behavior?: components["schemas"]["ScalingBehavior"];
+            /** @description Without a request, counted from Ready, after which a model with replicas.min 0 sleeps */
             idleSeconds?: number;
+            /**
+             * @description The count stays as it is; what is recommended stays visible
+             * @default false
+             */
+            paused?: boolean;
         };
+        /** @description What a replica should carry; 0 is the bundle's target */
         ScalingTargets: {
+            /** @description Waiting requests per replica */
             queueDepth?: number;
             kvCachePercent?: number;
+            /** @description Above what the idle model takes */
             gpuMemoryPercent?: number;
+            /** @description To the first chunk */
             latencyP99Milliseconds?: number;
         };
         /** @description HorizontalPodAutoscaler v2 behavior */
         ScalingBehavior: {
-            [key: string]: unknown;
+            scaleUp?: components["schemas"]["ScalingRules"];
+            scaleDown?: components["schemas"]["ScalingRules"];
+        };
+        ScalingRules: {
+            stabilizationWindowSeconds?: number;
+            /** @enum {string} */
+            selectPolicy?: "Max" | "Min" | "Disabled";
+            policies?: components["schemas"]["ScalingPolicy"][];
+            /**
+             * Format: double
+             * @description Of the ratio of value to target
+             */
+            tolerance?: number;
+        };
+        ScalingPolicy: {
+            /** @enum {string} */
+            type: "Pods" | "Percent";
+            value: number;
+            periodSeconds: number;
         };
         TrafficShare: {
             /** @default 100 */

@@ -318,6 +318,45 @@ func (e ScalingActuator) Valid() bool {
 	}
 }
 
+// Defines values for ScalingPolicyType.
+const (
+	Percent ScalingPolicyType = "Percent"
+	Pods    ScalingPolicyType = "Pods"
+)
+
+// Valid indicates whether the value is a known member of the ScalingPolicyType enum.
+func (e ScalingPolicyType) Valid() bool {
+	switch e {
+	case Percent:
+		return true
+	case Pods:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ScalingRulesSelectPolicy.
+const (
+	Disabled ScalingRulesSelectPolicy = "Disabled"
+	Max      ScalingRulesSelectPolicy = "Max"
+	Min      ScalingRulesSelectPolicy = "Min"
+)
+
+// Valid indicates whether the value is a known member of the ScalingRulesSelectPolicy enum.
+func (e ScalingRulesSelectPolicy) Valid() bool {
+	switch e {
+	case Disabled:
+		return true
+	case Max:
+		return true
+	case Min:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for State.
 const (
 	StateExpired  State = "expired"
@@ -767,7 +806,7 @@ type Model struct {
 	Port     *int      `json:"port,omitempty"`
 	Replicas *Replicas `json:"replicas,omitempty"`
 
-	// Scaling Accepted once elasticity is built; 501 until then
+	// Scaling How the number of replicas follows the load between replicas.min and replicas.max. What is left out is the bundle's of class and workload
 	Scaling *Scaling `json:"scaling,omitempty"`
 
 	// Source hf:// s3:// oci:// pvc:// file://
@@ -864,7 +903,7 @@ type Patch struct {
 	Generation int64            `json:"generation"`
 	Replicas   *PatchedReplicas `json:"replicas,omitempty"`
 
-	// Scaling Accepted once elasticity is built; 501 until then
+	// Scaling How the number of replicas follows the load between replicas.min and replicas.max. What is left out is the bundle's of class and workload
 	Scaling *Scaling      `json:"scaling,omitempty"`
 	Traffic *TrafficShare `json:"traffic,omitempty"`
 }
@@ -965,28 +1004,67 @@ type RequestList struct {
 // Role defines model for Role.
 type Role string
 
-// Scaling Accepted once elasticity is built; 501 until then
+// Scaling How the number of replicas follows the load between replicas.min and replicas.max. What is left out is the bundle's of class and workload
 type Scaling struct {
+	// Actuator Who writes the number of replicas: ModelDock, a HorizontalPodAutoscaler, KEDA, or a person
 	Actuator *ScalingActuator `json:"actuator,omitempty"`
 
 	// Behavior HorizontalPodAutoscaler v2 behavior
-	Behavior    *ScalingBehavior `json:"behavior,omitempty"`
-	IdleSeconds *int             `json:"idleSeconds,omitempty"`
-	Targets     *ScalingTargets  `json:"targets,omitempty"`
+	Behavior *ScalingBehavior `json:"behavior,omitempty"`
+
+	// IdleSeconds Without a request, counted from Ready, after which a model with replicas.min 0 sleeps
+	IdleSeconds *int `json:"idleSeconds,omitempty"`
+
+	// Paused The count stays as it is; what is recommended stays visible
+	Paused *bool `json:"paused,omitempty"`
+
+	// Targets What a replica should carry; 0 is the bundle's target
+	Targets *ScalingTargets `json:"targets,omitempty"`
 }
 
-// ScalingActuator defines model for Scaling.Actuator.
+// ScalingActuator Who writes the number of replicas: ModelDock, a HorizontalPodAutoscaler, KEDA, or a person
 type ScalingActuator string
 
 // ScalingBehavior HorizontalPodAutoscaler v2 behavior
-type ScalingBehavior map[string]interface{}
+type ScalingBehavior struct {
+	ScaleDown *ScalingRules `json:"scaleDown,omitempty"`
+	ScaleUp   *ScalingRules `json:"scaleUp,omitempty"`
+}
 
-// ScalingTargets defines model for ScalingTargets.
+// ScalingPolicy defines model for ScalingPolicy.
+type ScalingPolicy struct {
+	PeriodSeconds int               `json:"periodSeconds"`
+	Type          ScalingPolicyType `json:"type"`
+	Value         int               `json:"value"`
+}
+
+// ScalingPolicyType defines model for ScalingPolicy.Type.
+type ScalingPolicyType string
+
+// ScalingRules defines model for ScalingRules.
+type ScalingRules struct {
+	Policies                   *[]ScalingPolicy          `json:"policies,omitempty"`
+	SelectPolicy               *ScalingRulesSelectPolicy `json:"selectPolicy,omitempty"`
+	StabilizationWindowSeconds *int                      `json:"stabilizationWindowSeconds,omitempty"`
+
+	// Tolerance Of the ratio of value to target
+	Tolerance *float64 `json:"tolerance,omitempty"`
+}
+
+// ScalingRulesSelectPolicy defines model for ScalingRules.SelectPolicy.
+type ScalingRulesSelectPolicy string
+
+// ScalingTargets What a replica should carry; 0 is the bundle's target
 type ScalingTargets struct {
-	GpuMemoryPercent       *int `json:"gpuMemoryPercent,omitempty"`
-	KvCachePercent         *int `json:"kvCachePercent,omitempty"`
+	// GpuMemoryPercent Above what the idle model takes
+	GpuMemoryPercent *int `json:"gpuMemoryPercent,omitempty"`
+	KvCachePercent   *int `json:"kvCachePercent,omitempty"`
+
+	// LatencyP99Milliseconds To the first chunk
 	LatencyP99Milliseconds *int `json:"latencyP99Milliseconds,omitempty"`
-	QueueDepth             *int `json:"queueDepth,omitempty"`
+
+	// QueueDepth Waiting requests per replica
+	QueueDepth *int `json:"queueDepth,omitempty"`
 }
 
 // ServedModel defines model for ServedModel.

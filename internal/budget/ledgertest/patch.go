@@ -81,7 +81,7 @@ func patchWaiting(b *bundle) {
 	b.clock.Advance(time.Second)
 	got := b.patch(r, budget.Patch{
 		Generation: 1, Replicas: &modelspec.Replicas{Min: 2, Max: 3}, Traffic: &modelspec.Traffic{Weight: 7},
-		Cache: &modelspec.Cache{Enabled: true, TTLSeconds: 5}, ColdStart: &modelspec.ColdStart{TimeoutSeconds: 9, MaxWaiting: 1}, Scaling: &modelspec.Scaling{},
+		Cache: &modelspec.Cache{Enabled: true, TTLSeconds: 5}, ColdStart: &modelspec.ColdStart{TimeoutSeconds: 9, MaxWaiting: 1}, Scaling: &modelspec.Scaling{IdleSeconds: 9},
 	})
 	equal(b, "generation", got.Generation, 2)
 	equal(b, "revision", got.Revision, r.Revision+1)
@@ -94,7 +94,9 @@ func patchWaiting(b *bundle) {
 	equal(b, "weight", m.Traffic.Weight, 7)
 	equal(b, "cache", m.Cache, modelspec.Cache{Enabled: true, TTLSeconds: 5})
 	equal(b, "cold start", m.ColdStart, modelspec.ColdStart{TimeoutSeconds: 9, MaxWaiting: 1})
-	equal(b, "has scaling", m.Scaling != nil, true)
+	if m.Scaling == nil || m.Scaling.IdleSeconds != 9 {
+		b.Fatalf("scaling is %+v", m.Scaling)
+	}
 	equal(b, "name", m.Name, r.Model.Name)
 	equal(b, "memory", m.GPUMemory, r.Model.GPUMemory)
 	b.intents(r.Ref, 0)

@@ -98,7 +98,7 @@ func (t *Target) update(ctx context.Context, key client.ObjectKey, d delivery.De
 			return identity(&ms), nil // an old intent, delivered late
 		}
 		next := ms.DeepCopy()
-		write(next, d, !t.cfg.ScalerOwnsReplicas)
+		write(next, d, !d.Model.Elastic())
 		if equality.Semantic.DeepEqual(&ms, next) {
 			return identity(&ms), nil
 		}

@@ -72,8 +72,9 @@ func TestApplyMakesOneObjectAndKeepsItUpToDate(t *testing.T) {
 // What others write beside delivery stays, and a scaler's number is its own.
 func TestApplyLeavesAloneWhatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
-	b := setup(t, server, server.REST, func(c *kube.Config) { c.ScalerOwnsReplicas = true })
+	b := setup(t, server, server.REST)
 	d := desired(b, "demo")
+	d.Model.Replicas.Max = 4
 	b.apply(d)
 	ms := b.stored(d.Name)
 	ms.Labels = map[string]string{"team": "blue"}

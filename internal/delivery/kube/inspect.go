@@ -47,7 +47,7 @@ func (t *Target) Differs(_ context.Context, d delivery.Desired) (string, error) 
 		return "", nil
 	}
 	next := ms.DeepCopy()
-	write(next, d, !t.cfg.ScalerOwnsReplicas)
+	write(next, d, !d.Model.Elastic())
 	switch {
 	case equality.Semantic.DeepEqual(ms, next):
 		return "", nil

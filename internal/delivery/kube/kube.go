@@ -43,11 +43,8 @@ type Config struct {
 	// Watched is the one namespace that is looked at; empty: all of them, which
 	// it must be unless Namespace names one only.
 	Watched string
-	// ScalerOwnsReplicas leaves spec.replicas to a scaler once the object is
-	// made. Without one, delivery keeps it at the funded number.
-	ScalerOwnsReplicas bool
-	Clock              func() time.Time // nil: time.Now
-	Logger             *slog.Logger     // nil: slog.Default
+	Clock   func() time.Time // nil: time.Now
+	Logger  *slog.Logger     // nil: slog.Default
 	// OnChange hears of every object that may look different; nil: nobody. It
 	// must not block.
 	OnChange func(budget.Ref)

@@ -13,7 +13,6 @@ import (
 	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
-	"modeldock.io/internal/modelspec"
 )
 
 // newObject is the ModelService of a reservation as it is first made.
@@ -24,7 +23,7 @@ func newObject(d delivery.Desired, namespace string) *v1alpha1.ModelService {
 }
 
 // write puts what delivery owns into an object: everything of the spec but the
-// number of replicas, which is delivery's only while there is no scaler.
+// number of replicas, which is delivery's only where it cannot change by itself.
 func write(ms *v1alpha1.ModelService, d delivery.Desired, replicas bool) {
 	annotations := maps.Clone(ms.Annotations)
 	if annotations == nil {
@@ -59,7 +58,7 @@ func spec(d delivery.Desired) v1alpha1.ModelServiceSpec {
 		},
 		GPU:      v1alpha1.GPU{MemoryMiB: m.GPUMemory, Count: int32(m.GPUs)}, //nolint:gosec // modelspec bounds it
 		Replicas: int32(d.Funded),                                            //nolint:gosec // bounded by modelspec's replicas
-		Scaling:  scaling(m.Replicas),
+		Scaling:  scaling(m),
 		Traffic:  v1alpha1.Traffic{Weight: int32(m.Traffic.Weight)},                               //nolint:gosec // modelspec bounds it
 		Cache:    v1alpha1.Cache{Enabled: m.Cache.Enabled, TTLSeconds: int32(m.Cache.TTLSeconds)}, //nolint:gosec // the API server bounds it
 		ColdStart: v1alpha1.ColdStart{
@@ -67,10 +66,6 @@ func spec(d delivery.Desired) v1alpha1.ModelServiceSpec {
 		},
 		Budget: v1alpha1.Budget{FundedReplicas: int32(d.Funded)}, //nolint:gosec // bounded by modelspec's replicas
 	}
-}
-
-func scaling(r modelspec.Replicas) v1alpha1.Scaling {
-	return v1alpha1.Scaling{Min: int32(r.Min), Max: int32(r.Max)} //nolint:gosec // modelspec bounds both
 }
 
 // env is sorted, so that the same environment is the same object.

@@ -39,6 +39,9 @@ func statusOf(ms *v1alpha1.ModelService, pods []*corev1.Pod, now time.Time) deli
 	st := delivery.Status{
 		Ref: refOf(ms), Object: identity(ms), Ledger: ledgerOf(ms), JournalSeq: journalSeq(ms), Exists: true,
 		Wanted:    int(min(ms.Spec.Replicas, ms.Spec.Budget.FundedReplicas)),
+		Asked:     int(ms.Spec.Replicas),
+		Funded:    int(ms.Spec.Budget.FundedReplicas),
+		Scaling:   steps(ms),
 		Replicas:  replicas(pods, ms, now),
 		CreatedAt: ms.CreationTimestamp.Time, ObservedAt: now,
 	}
@@ -85,7 +88,7 @@ func reasonOf(ms *v1alpha1.ModelService, st delivery.Status) (delivery.Reason, s
 	counts := fmt.Sprintf("%d of %d replicas are ready", st.Ready, st.Wanted)
 	switch {
 	case st.Wanted == 0:
-		return delivery.ScaledToZero, "no replica is wanted"
+		return delivery.ScaledToZero, "it sleeps: the next call wakes it"
 	case st.Ready >= st.Wanted:
 		return delivery.Available, counts
 	case !observed(ms):

@@ -96,6 +96,9 @@ func (t *Target) world() World {
 			if s.run != nil {
 				r.Running, r.Stopping, r.Ready, r.Process = true, s.run.stopping, s.run.phase == delivery.PhaseReady, s.run.process
 				r.Since, r.Cards = s.run.placedAt, s.run.allocations()
+				if len(o.slots) > v.Wanted {
+					r.InFlight = t.cfg.InFlight(s.run.uid)
+				}
 			}
 			v.Replicas = append(v.Replicas, r)
 		}

@@ -35,8 +35,11 @@ type record struct {
 	Generation  int64             `json:"generation"`
 	Model       modelspec.Model   `json:"model"`
 	Funded      int               `json:"fundedReplicas"`
-	CreatedAt   time.Time         `json:"createdAt"`
-	DeletingAt  time.Time         `json:"deletingAt,omitzero"`
+	// Asked is how many replicas the scaler wants; nil: as many as are funded.
+	Asked      *int                   `json:"askedReplicas,omitempty"`
+	Scaling    []delivery.ScalingStep `json:"scaling,omitempty"`
+	CreatedAt  time.Time              `json:"createdAt"`
+	DeletingAt time.Time              `json:"deletingAt,omitzero"`
 }
 
 func (r record) ledger() string { return r.Annotations[annotationLedger] }
@@ -106,12 +109,21 @@ func (o *object) advance(next record) {
 	}
 }
 
-// wanted is the number of replicas that should run.
+// wanted is the number of replicas that should run: asked for, and paid for.
 func (o *object) wanted() int {
 	if !o.rec.DeletingAt.IsZero() {
 		return 0
 	}
-	return o.rec.Funded
+	return min(o.rec.asked(), o.rec.Funded)
+}
+
+// asked is the number of replicas that is asked for. A model whose number
+// cannot change runs what is funded, and none runs less than its minimum.
+func (r record) asked() int {
+	if r.Asked == nil || !r.Model.Elastic() {
+		return r.Funded
+	}
+	return max(*r.Asked, r.Model.Replicas.Min)
 }
 
 // slot is one of the object's replicas over all its restarts.

@@ -37,6 +37,7 @@ type ReplicaView struct {
 	Ready    bool
 	Process  string
 	Since    time.Time // when its process was placed
+	InFlight int       // requests that run on it; only where some have to go
 	Cards    []placement.Allocation
 	RetryAt  time.Time // not started before
 }
@@ -122,11 +123,12 @@ func (p *planner) object(o ObjectView) error {
 
 // choose splits an object's replicas into those that it wants and the rest,
 // both in the order of their indexes. A replica that serves is kept before one
-// that does not yet, and an older one before a newer one.
+// that does not yet, of these the one with more to do, then the older one: the
+// least loaded, youngest goes.
 func choose(o ObjectView) (kept, surplus []ReplicaView) {
 	best := slices.Clone(o.Replicas)
 	slices.SortStableFunc(best, func(a, b ReplicaView) int {
-		return cmp.Or(worth(o, a)-worth(o, b), a.Since.Compare(b.Since), a.Index-b.Index)
+		return cmp.Or(worth(o, a)-worth(o, b), b.InFlight-a.InFlight, a.Since.Compare(b.Since), a.Index-b.Index)
 	})
 	n := min(o.Wanted, len(best))
 	kept, surplus = best[:n], best[n:]

@@ -35,6 +35,7 @@ func TestPlan(t *testing.T) {
 	loading := runs(1, "c1", 6000)
 	loading.Ready = false
 	since := func(r ReplicaView, d time.Duration) ReplicaView { r.Since = noon.Add(d); return r }
+	busy := func(r ReplicaView, n int) ReplicaView { r.InFlight = n; return r }
 	ending := runs(1, "c1", 6000)
 	ending.Stopping, ending.Ready = true, false
 	unready := runs(0, "c0", 6000)
@@ -66,6 +67,7 @@ func TestPlan(t *testing.T) {
 		"when its time has come":     {world(view("a", 6000, 1, now)), []Action{start("a", 0, "c0", 10000)}},
 		"scale down":                 {world(view("a", 6000, 1, runs(0, "c0", 6000), runs(1, "c1", 6000))), []Action{stop(1, "it is not wanted any more")}},
 		"the newest goes":            {world(view("a", 6000, 1, since(runs(0, "c0", 6000), time.Hour), since(runs(1, "c1", 6000), time.Minute))), []Action{stop(0, "it is not wanted any more")}},
+		"the least loaded goes":      {world(view("a", 6000, 1, busy(since(runs(0, "c0", 6000), time.Hour), 2), busy(since(runs(1, "c1", 6000), time.Minute), 1))), []Action{stop(1, "it is not wanted any more")}},
 		"who does not serve goes":    {world(view("a", 6000, 1, unready, since(runs(1, "c1", 6000), time.Hour))), []Action{stop(0, "it is not wanted any more")}},
 		"the outdated one goes":      {world(view("a", 6000, 1, outdated(0, "c0"), since(runs(1, "c1", 6000), time.Hour))), []Action{stop(0, "it is not wanted any more")}},
 		"what failed goes first":     {world(view("a", 6000, 1, later, runs(1, "c1", 6000))), []Action{{Verb: ForgetReplica, Object: "a"}}},

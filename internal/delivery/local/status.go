@@ -16,7 +16,7 @@ import (
 func (t *Target) status(o *object) delivery.Status {
 	st := delivery.Status{
 		Ref: o.rec.ref(), Object: o.rec.object(), Ledger: o.rec.ledger(), JournalSeq: o.rec.journalSeq(), Exists: true,
-		Generation: o.rec.Generation, Wanted: o.wanted(), LastFailure: o.lastFailure,
+		Generation: o.rec.Generation, Wanted: o.wanted(), Asked: o.rec.asked(), Funded: o.rec.Funded, Scaling: o.rec.Scaling, LastFailure: o.lastFailure,
 		CreatedAt: o.rec.CreatedAt, DeletingAt: o.rec.DeletingAt, ObservedAt: t.now(),
 	}
 	for _, i := range slices.Sorted(maps.Keys(o.slots)) {
@@ -86,7 +86,7 @@ func reasonOf(st delivery.Status) (delivery.Reason, string) {
 		return delivery.Draining, fmt.Sprintf("the object is going away; %d replicas still hold their cards", st.Processes())
 	}
 	if st.Wanted == 0 {
-		return delivery.ScaledToZero, "no replica is wanted"
+		return delivery.ScaledToZero, "it sleeps: the next call wakes it"
 	}
 	if st.Ready >= st.Wanted {
 		message := fmt.Sprintf("%d of %d replicas are ready", st.Ready, st.Wanted)

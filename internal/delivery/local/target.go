@@ -43,6 +43,9 @@ func (t *Target) Apply(_ context.Context, d delivery.Desired) (budget.Object, er
 	}
 	next := o.rec
 	next.Generation, next.Model, next.Funded = d.Generation, d.Model, d.Funded
+	if !next.Model.Elastic() {
+		next.Asked = nil // and counts from what is funded, should it scale again
+	}
 	if next.Generation != o.rec.Generation || next.Funded != o.rec.Funded || next.process() != o.rec.process() {
 		next.Annotations = o.rec.stamped(d.JournalSeq)
 		if err := t.store.Save(next); err != nil {

@@ -59,9 +59,11 @@ func (c *endpointCollector) Collect(ch chan<- prometheus.Metric) {
 			open = 1
 		}
 		emit(c.open, prometheus.GaugeValue, open)
-		if s.Signal != nil {
-			emit(c.waiting, prometheus.GaugeValue, float64(s.Signal.Waiting))
-			emit(c.cache, prometheus.GaugeValue, s.Signal.KVUsage)
+		if s.Signal != nil && s.Signal.Waiting.Known {
+			emit(c.waiting, prometheus.GaugeValue, s.Signal.Waiting.Value)
+		}
+		if s.Signal != nil && s.Signal.KVUsage.Known {
+			emit(c.cache, prometheus.GaugeValue, s.Signal.KVUsage.Value)
 		}
 	}
 }

@@ -37,6 +37,7 @@ type exchange struct {
 	spend     *spending  // of the caller's limits; nil if there are none
 	fill      *filling   // the answer is collected for the cache; nil if not
 	wish      wish       // what it needs of a replica
+	activity  *activity  // of its version, once it needs a replica of it
 }
 
 // begin stamps the arrival and gives the request its id.
@@ -90,6 +91,12 @@ func (x *exchange) model(m *traffic.Model) {
 	x.meter = x.g.metrics.meter(x.rec.Tenant, m.Owner+"/"+m.Name, m.Version)
 }
 
+// uses notes that the version is in use from now until the request ends.
+func (x *exchange) uses(a *activity) {
+	x.activity = a
+	a.touch(x.now())
+}
+
 func (x *exchange) endpoint(e *traffic.Endpoint) {
 	x.rec.EndpointUID, x.rec.ObjectUID = e.UID, e.ObjectUID
 }
@@ -108,7 +115,11 @@ func (x *exchange) start(status int) {
 // goes on is recorded at once, so that its proof does not wait for its end.
 func (x *exchange) contentDelivered(at time.Time, goesOn bool) {
 	x.rec.FirstContentAt = at
-	x.meter.firstChunk.Observe(x.rec.FirstContentAt.Sub(x.rec.ReceivedAt).Seconds())
+	took := x.rec.FirstContentAt.Sub(x.rec.ReceivedAt)
+	x.meter.firstChunk.Observe(took.Seconds())
+	if x.activity != nil { // else it came from the cache
+		x.activity.firstChunk(took, at)
+	}
 	if goesOn {
 		x.report()
 	}
@@ -186,6 +197,9 @@ func (x *exchange) finish() {
 		x.fail(internalFailure(x.rec.RequestID))
 	}
 	x.g.settleUse(x)
+	if x.activity != nil {
+		x.activity.touch(x.now())
+	}
 	x.g.metrics.finished(x)
 	x.endSpan()
 	x.logAccess()

@@ -75,19 +75,20 @@ type Config struct {
 // Gateway serves /v1. It is an http.Handler for any number of requests at
 // once.
 type Gateway struct {
-	cfg       Config
-	index     atomic.Pointer[index]
-	room      *waitroom.Room[queueKey, *route.Demand, *route.Lease]
-	classed   classQueues
-	starts    *waitroom.Starts[route.Key]
-	wakes     wakes
-	retries   route.RetryBudget
-	transport *http.Transport
-	bodies    bodies
-	buffers   buffers
-	streams   sync.Pool // of *streamRelay
-	metrics   *metrics
-	unwatch   func()
+	cfg        Config
+	index      atomic.Pointer[index]
+	room       *waitroom.Room[queueKey, *route.Demand, *route.Lease]
+	classed    classQueues
+	starts     *waitroom.Starts[route.Key]
+	wakes      wakes
+	activities activities
+	retries    route.RetryBudget
+	transport  *http.Transport
+	bodies     bodies
+	buffers    buffers
+	streams    sync.Pool // of *streamRelay
+	metrics    *metrics
+	unwatch    func()
 }
 
 // New checks the configuration and returns a gateway. Close it after its

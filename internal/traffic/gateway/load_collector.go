@@ -80,8 +80,8 @@ func (c *loadCollector) collectReplicas(emit func(*prometheus.Desc, route.Key, f
 		if s.Open {
 			open[k]++
 		}
-		if s.Signal != nil {
-			engine[k] += float64(s.Signal.Waiting)
+		if s.Signal != nil && s.Signal.Waiting.Known {
+			engine[k] += s.Signal.Waiting.Value
 		}
 	}
 	for k := range tokens {

@@ -50,6 +50,7 @@ func (g *Gateway) newRoom() *waitroom.Room[queueKey, *route.Demand, *route.Lease
 // has. The caller gives the lease back.
 func (g *Gateway) place(x *exchange, m *traffic.Model) (*route.Lease, error) {
 	k, w := keyOf(m), &x.wish
+	x.uses(g.activities.of(k))
 	if g.room.Empty() { // else those who wait come first
 		if lease, ok := g.cfg.Table.Acquire(k, &w.demand); ok {
 			return lease, nil

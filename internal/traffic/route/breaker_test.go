@@ -150,12 +150,12 @@ func TestSignals(t *testing.T) {
 		}
 		return counts
 	}
-	report("p1", Signal{Waiting: 3})
-	report("gone", Signal{Waiting: 3})
+	report("p1", Signal{Waiting: Known(3)})
+	report("gone", Signal{Waiting: Known(3)})
 	if got := served(); got["p1"] != 0 {
 		t.Errorf("an engine with a queue of its own got %v", got)
 	}
-	report("p1", Signal{KVUsage: 0.85})
+	report("p1", Signal{KVUsage: Known(0.85)})
 	if got := served(); got["p1"] != 0 {
 		t.Errorf("a nearly full cache got %v", got)
 	}
@@ -163,8 +163,8 @@ func TestSignals(t *testing.T) {
 	if got := served(); got["p1"] == 0 || got["p2"] == 0 {
 		t.Errorf("a signal of two periods ago still decides: %v", got)
 	}
-	report("p1", Signal{Waiting: 1})
-	report("p2", Signal{KVUsage: 1})
+	report("p1", Signal{Waiting: Known(1)})
+	report("p2", Signal{KVUsage: Known(1)})
 	if got := served(); got["p1"]+got["p2"] != 60 {
 		t.Errorf("saturation of all refused requests: %v", got)
 	}

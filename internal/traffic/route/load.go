@@ -54,15 +54,25 @@ func (l *load) reserve(w int64, most int) bool {
 	}
 }
 
-// Signal is what an engine said about itself when it was asked. Figures that
-// it does not have are zero.
+// Signal is what an engine said about itself when it was asked. What it did
+// not say is unknown, which is not zero.
 type Signal struct {
 	At      time.Time
-	Waiting int     // requests in the engine's own queue
-	Running int     // requests that it works on
-	KVUsage float64 // share of the KV cache in use, 1 is full
+	Waiting Figure // requests in the engine's own queue
+	Running Figure // requests that it works on
+	KVUsage Figure // share of the KV cache in use, 1 is full
+	Memory  Figure // share of its cards' memory in use
 	Period  time.Duration
 }
+
+// Figure is a number that may be unknown.
+type Figure struct {
+	Value float64
+	Known bool
+}
+
+// Known is a number that is.
+func Known(v float64) Figure { return Figure{Value: v, Known: true} }
 
 // fresh tells whether a signal is younger than two scrape periods; an older
 // one says nothing, which is not the same as no load.
@@ -74,13 +84,14 @@ func (s *Signal) fresh(now time.Time) bool {
 // kvFull is the share of the KV cache from which engines begin to preempt.
 const kvFull = 0.9
 
-func (s *Signal) saturated() bool { return s.Waiting > 0 || s.KVUsage >= kvFull }
+func (s *Signal) saturated() bool { return s.Waiting.Value > 0 || s.KVUsage.Value >= kvFull }
 
 // penalty is the signal in tokens. It is added to the gateway's own count,
-// which has no delay and therefore decides in bursts.
+// which has no delay and therefore decides in bursts; what is unknown adds
+// nothing.
 func (s *Signal) penalty() int64 {
-	p := int64(min(max(s.Waiting, 0), 1<<20)) * 2 * requestCost
-	if over := s.KVUsage - 0.8; over > 0 {
+	p := int64(min(max(s.Waiting.Value, 0), 1<<20)) * 2 * requestCost
+	if over := s.KVUsage.Value - 0.8; over > 0 {
 		p += int64(min(over, 0.2) * 5 * 16 * requestCost)
 	}
 	return p

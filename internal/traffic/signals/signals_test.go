@@ -24,14 +24,17 @@ func TestParse(t *testing.T) {
 		"vLLM": {"# HELP vllm:num_requests_waiting Waiting.\n# TYPE vllm:num_requests_waiting gauge\n" +
 			`vllm:num_requests_waiting{engine="0",model_name="a } b"} 3.0` + "\n" + `vllm:num_requests_waiting{engine="1"} 2 1700000000` + "\n" +
 			`vllm:num_requests_running{engine="0"} 1.2e1` + "\nvllm:kv_cache_usage_perc{engine=\"0\"} 0.25\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.75\n",
-			route.Signal{Waiting: 5, Running: 12, KVUsage: 0.75}, true},
-		"SGLang":    {"sglang:num_queue_reqs{x=\"y\"} 4\r\nsglang:num_running_reqs 7\nsglang:token_usage 0.5", route.Signal{Waiting: 4, Running: 7, KVUsage: 0.5}, true},
-		"llama.cpp": {"llamacpp:requests_deferred 1\nllamacpp:requests_processing 2\nllamacpp:kv_cache_usage_ratio 1.7\n", route.Signal{Waiting: 1, Running: 2, KVUsage: 1}, true},
-		"Triton":    {"nv_inference_pending_request_count{model=\"a\",version=\"1\"} 2\nnv_inference_pending_request_count{model=\"b\"} 3\n", route.Signal{Waiting: 5}, true},
-		"TGI":       {"tgi_queue_size 6\ntgi_batch_current_size 4\n", route.Signal{Waiting: 6, Running: 4}, true},
-		"others":    {"go_goroutines 5\nvllm:num_requests_waiting_by_reason 9\nvllm:num_requests_waiting\n", route.Signal{}, false},
-		"extremes":  {"vllm:num_requests_waiting -5\nvllm:num_requests_running +Inf\nvllm:kv_cache_usage_perc -1", route.Signal{Running: 1 << 20}, true},
-		"empty":     {"", route.Signal{}, false},
+			route.Signal{Waiting: route.Known(5), Running: route.Known(12), KVUsage: route.Known(0.75)}, true},
+		"SGLang":                           {"sglang:num_queue_reqs{x=\"y\"} 4\r\nsglang:num_running_reqs 7\nsglang:token_usage 0.5", route.Signal{Waiting: route.Known(4), Running: route.Known(7), KVUsage: route.Known(0.5)}, true},
+		"llama.cpp":                        {"llamacpp:requests_deferred 1\nllamacpp:requests_processing 2\nllamacpp:kv_cache_usage_ratio 1.7\n", route.Signal{Waiting: route.Known(1), Running: route.Known(2), KVUsage: route.Known(1)}, true},
+		"Triton":                           {"nv_inference_pending_request_count{model=\"a\",version=\"1\"} 2\nnv_inference_pending_request_count{model=\"b\"} 3\n", route.Signal{Waiting: route.Known(5)}, true},
+		"TGI":                              {"tgi_queue_size 6\ntgi_batch_current_size 4\n", route.Signal{Waiting: route.Known(6), Running: route.Known(4)}, true},
+		"TRT-LLM":                          {"trtllm_num_requests_waiting 1\ntrtllm_num_requests_running 2\ntrtllm_kv_cache_utilization 0.25\n", route.Signal{Waiting: route.Known(1), Running: route.Known(2), KVUsage: route.Known(0.25)}, true},
+		"Triton's cards":                   {"nv_gpu_memory_used_bytes{gpu_uuid=\"a\"} 3\nnv_gpu_memory_used_bytes{gpu_uuid=\"b\"} 1\nnv_gpu_memory_total_bytes{gpu_uuid=\"a\"} 8\nnv_gpu_memory_total_bytes{gpu_uuid=\"b\"} 8\n", route.Signal{Memory: route.Known(0.25)}, true},
+		"no zero in the place of a number": {"vllm:num_requests_waiting NaN\nvllm:num_requests_running 0\n", route.Signal{Running: route.Known(0)}, true},
+		"others":                           {"go_goroutines 5\nvllm:num_requests_waiting_by_reason 9\nvllm:num_requests_waiting\n", route.Signal{}, false},
+		"extremes":                         {"vllm:num_requests_waiting -5\nvllm:num_requests_running +Inf\nvllm:kv_cache_usage_perc -1", route.Signal{Waiting: route.Known(0), Running: route.Known(1 << 20), KVUsage: route.Known(0)}, true},
+		"empty":                            {"", route.Signal{}, false},
 	} {
 		got, ok := parse([]byte(c.text))
 		if got != c.want || ok != c.ok {
@@ -45,11 +48,11 @@ func FuzzParse(f *testing.F) {
 	f.Add("vllm:num_requests_running{ 1e999\nllamacpp:kv_cache_usage_ratio -Inf")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, known := parse([]byte(text))
-		if s.Waiting < 0 || s.Running < 0 || !(s.KVUsage >= 0 && s.KVUsage <= 1) || !known && s != (route.Signal{}) {
+		if s.Waiting.Value < 0 || s.Running.Value < 0 || !(s.KVUsage.Value >= 0 && s.KVUsage.Value <= 1) || !(s.Memory.Value >= 0 && s.Memory.Value <= 1) || !known && s != (route.Signal{}) {
 			t.Fatalf("%+v, %t", s, known)
 		}
-		if again, _ := parse([]byte(text + "\nvllm:num_requests_waiting 1\n")); again.Waiting != s.Waiting+1 && !strings.HasSuffix(text, "\r") {
-			t.Fatalf("one more waits: %d after %d", again.Waiting, s.Waiting)
+		if again, _ := parse([]byte(text + "\nvllm:num_requests_waiting 1\n")); again.Waiting.Value != s.Waiting.Value+1 && !strings.HasSuffix(text, "\r") {
+			t.Fatalf("one more waits: %g after %g", again.Waiting.Value, s.Waiting.Value)
 		}
 	})
 }
@@ -104,7 +107,7 @@ func TestWatcher(t *testing.T) {
 		}
 		return nil
 	}
-	eventually(t, "the engine's queue", func() bool { s := signal(); return s != nil && s.Waiting == 11 })
+	eventually(t, "the engine's queue", func() bool { s := signal(); return s != nil && s.Waiting.Value == 11 && !s.KVUsage.Known })
 	eventually(t, "the silent one to be given up", func() bool { return mute.Load() >= givenUpAfter })
 	before, silentBefore := asked.Load(), mute.Load()
 	eventually(t, "more questions", func() bool { return asked.Load() > before+20 })

@@ -1,0 +1,244 @@
+// Package scaler keeps models at the number of replicas that their load asks
+// for (delivery account): it gathers the signals, asks elastic.Decide, has the
+// ledger pay before it grows, and writes what is wanted into the object. It
+// wakes models that sleep and has idle ones make room on a full card.
+//
+// It may be killed at any point: a count that was paid for and not written is
+// written, or given back, by the next round.
+package scaler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/elastic"
+	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/traffic"
+)
+
+// Ledger pays for replicas.
+type Ledger interface {
+	List(ctx context.Context, f budget.Filter) ([]budget.Reservation, error)
+	Get(ctx context.Context, ref budget.Ref) (budget.Reservation, error)
+	Grow(ctx context.Context, ref budget.Ref, replicas int) (budget.Reservation, error)
+	Shrink(ctx context.Context, ref budget.Ref, replicas int) (budget.Reservation, error)
+}
+
+// Target runs them.
+type Target interface {
+	Observe(ctx context.Context, ref budget.Ref) (delivery.Status, error)
+	List(ctx context.Context) ([]delivery.Status, error)
+	delivery.Scalable
+}
+
+// Loads is what all gateways together know at one moment.
+type Loads struct {
+	Of map[budget.Ref]traffic.Load
+	// Unheard are the gateways that were not heard; nothing shrinks then.
+	Unheard []string
+}
+
+// Card is a card whose memory models share.
+type Card struct {
+	UUID        string
+	Node        string
+	TotalMiB    int64
+	FreeMiB     int64 // that a new replica may take
+	MeasuredMiB int64 // in use; 0: not measured
+	Holders     []Holder
+}
+
+// Holder is a replica on a card.
+type Holder struct {
+	Replica string // UID
+	MiB     int64
+}
+
+// Config is what a scaler works with. Ledger, Target and Loads are required.
+type Config struct {
+	Ledger Ledger
+	Target Target
+	Loads  func(ctx context.Context) (Loads, error)
+	// Cards lets idle models make room for one that wakes; nil: they do not.
+	Cards func(ctx context.Context) ([]Card, error)
+	// Concurrency is how many requests a replica serves at once; 0: not known.
+	Concurrency func(modelspec.Model) int
+	Doubt       *delivery.Doubt
+	Period      time.Duration // between two rounds; 0: DefaultPeriod
+	Residence   time.Duration // that a model has its card at least; 0: elastic.MinResidence
+	Clock       func() time.Time
+	Logger      *slog.Logger
+	Metrics     *Metrics // nil: none
+}
+
+// DefaultPeriod is the pause between two rounds.
+const DefaultPeriod = 5 * time.Second
+
+// breath is the least pause between two rounds: hints come in bursts.
+const breath = 100 * time.Millisecond
+
+// Scaler decides for all models of a ledger.
+type Scaler struct {
+	cfg   Config
+	hurry chan struct{}
+
+	mu     sync.Mutex
+	models map[budget.Ref]*model
+}
+
+// model is what the scaler knows of one. Its lock is held while it is decided
+// for, so that a wake waits for that one model at most.
+type model struct {
+	mu      sync.Mutex
+	history elastic.History
+	begun   bool               // history is
+	last    elastic.Decision   // the latest
+	note    string             // of making room
+	idle    map[string]float64 // least share of memory since a replica was ready, by UID
+}
+
+// New returns a scaler; Run starts it.
+func New(cfg Config) *Scaler {
+	if cfg.Period <= 0 {
+		cfg.Period = DefaultPeriod
+	}
+	if cfg.Residence <= 0 {
+		cfg.Residence = elastic.MinResidence
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Concurrency == nil {
+		cfg.Concurrency = func(modelspec.Model) int { return 0 }
+	}
+	return &Scaler{cfg: cfg, hurry: make(chan struct{}, 1), models: map[budget.Ref]*model{}}
+}
+
+// Run makes rounds until ctx ends: every period, and sooner on every wake.
+func (s *Scaler) Run(ctx context.Context, wake <-chan struct{}) {
+	tick := time.NewTicker(s.cfg.Period)
+	defer tick.Stop()
+	for {
+		began := time.Now()
+		if err := s.Round(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Warn("a round of scaling failed; the counts stay as they are, and it is repeated", "in", s.cfg.Period, "error", err)
+		}
+		// While much happens, rounds take a tenth of the time at most.
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(max(breath, 9*time.Since(began)), s.cfg.Period)):
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-wake:
+		case <-s.hurry:
+		}
+	}
+}
+
+// soon asks for a round before its time.
+func (s *Scaler) soon() {
+	select {
+	case s.hurry <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Scaler) model(ref budget.Ref) *model {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.models[ref]
+	if m == nil {
+		m = &model{idle: map[string]float64{}}
+		s.models[ref] = m
+	}
+	return m
+}
+
+func (s *Scaler) keep(live map[budget.Ref]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ref := range s.models {
+		if !live[ref] {
+			delete(s.models, ref)
+		}
+	}
+}
+
+// Wake asks for a replica of a model that sleeps: a caller waits for it. Any
+// number of gateways and processes may ask; whoever comes first does it. A
+// model that is awake gets its round sooner, because it may need room.
+func (s *Scaler) Wake(ctx context.Context, w traffic.Wake) error {
+	done, ok := s.cfg.Doubt.Begin()
+	if !ok {
+		return fmt.Errorf("wake %s/%s: %s", w.Owner, w.Model, s.cfg.Doubt.Why())
+	}
+	defer done()
+	ref := budget.Ref{Tenant: w.Owner, ID: w.RequestID}
+	m := s.model(ref)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st, err := s.cfg.Target.Observe(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("wake %s/%s: %w", w.Owner, w.Model, err)
+	}
+	defer s.soon()
+	if !st.Asleep() || w.ObjectUID != "" && w.ObjectUID != st.Object.UID {
+		return nil
+	}
+	r, err := s.cfg.Ledger.Get(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("wake %s/%s: %w", w.Owner, w.Model, err)
+	}
+	if !s.mayWake(r) {
+		return nil
+	}
+	now := s.cfg.Clock()
+	m.begin(st, now)
+	d := elastic.Decide(s.spec(r), elastic.Signals{Waiting: 1}, m.history, elastic.Budget{}, now)
+	if err := s.write(ctx, m, r.Ref, st, d, nil); err != nil && !errors.Is(err, delivery.ErrScaled) {
+		return fmt.Errorf("wake %s/%s: %w", w.Owner, w.Model, err)
+	}
+	return nil
+}
+
+// mayWake: between nothing and one replica it is always ModelDock that
+// decides, unless a person does.
+func (s *Scaler) mayWake(r budget.Reservation) bool {
+	return r.State == budget.Reserved && r.ReleaseRequestedAt.IsZero() && !paused(r) && r.Model.Acts() != modelspec.ActuatorNone
+}
+
+func paused(r budget.Reservation) bool { return r.Model.Scaling != nil && r.Model.Scaling.Paused }
+
+func (s *Scaler) spec(r budget.Reservation) elastic.Spec {
+	return elastic.SpecOf(r.Model, s.cfg.Concurrency(r.Model))
+}
+
+// begin takes up the history where an earlier process left it: what was
+// changed counts for the rates, and nothing shrinks for one down window.
+func (m *model) begin(st delivery.Status, now time.Time) {
+	if m.begun {
+		return
+	}
+	m.begun, m.history = true, elastic.History{Since: now}
+	for _, step := range st.Scaling {
+		switch by := step.To - step.From; {
+		case by > 0:
+			m.history.Ups = append(m.history.Ups, elastic.Change{At: step.At, By: by})
+		case by < 0:
+			m.history.Downs = append(m.history.Downs, elastic.Change{At: step.At, By: -by})
+		}
+	}
+}

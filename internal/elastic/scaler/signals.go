@@ -1,0 +1,108 @@
+package scaler
+
+import (
+	"time"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/elastic"
+	"modeldock.io/internal/traffic"
+)
+
+// signals joins what gateways, engines and the target say of one model. What
+// nobody said is absent, which is not zero; no traffic is zero.
+func (m *model) signals(v view, r budget.Reservation, st delivery.Status, load traffic.Load, heard bool) elastic.Signals {
+	in := elastic.Signals{
+		Replicas: min(st.Asked, r.Funded), Blind: !heard || len(v.loads.Unheard) > 0,
+		Waiting: load.Waiting, InFlight: load.InFlight, LastRequest: load.LastRequest,
+		Values: map[string]elastic.Reading{},
+	}
+	in.Pods, in.ReadySince = pods(st)
+	if heard {
+		in.Values[elastic.MetricDemand] = total(float64(load.Waiting + load.InFlight))
+		in.Values[elastic.MetricRunning] = total(float64(load.InFlight))
+		in.Values[elastic.MetricQueue] = total(float64(load.Waiting) + engineQueue(load))
+		in.Values[elastic.MetricLatency] = total(float64(load.FirstChunk.Quantile(0.99)) / float64(time.Millisecond))
+	}
+	cache, memory := map[string]float64{}, map[string]float64{}
+	for _, l := range load.Replicas {
+		if l.KVUsage != nil {
+			cache[l.UID] = 100 * *l.KVUsage
+		}
+		if share, known := memoryShare(l, v.cards); known {
+			memory[l.UID] = m.aboveIdle(l.UID, share)
+		}
+	}
+	in.Values[elastic.MetricKVCache] = elastic.Reading{Replica: cache}
+	in.Values[elastic.MetricMemory] = elastic.Reading{Replica: memory}
+	m.forget(in.Pods)
+	return in
+}
+
+// pods are the replicas as HPA sees Pods.
+func pods(st delivery.Status) (list []elastic.Pod, readySince time.Time) {
+	for _, r := range st.Replicas {
+		state := elastic.PodPending
+		switch r.Phase {
+		case delivery.PhaseReady:
+			state = elastic.PodReady
+			if readySince.IsZero() || r.ReadyAt.Before(readySince) {
+				readySince = r.ReadyAt
+			}
+		case delivery.PhaseTerminating:
+			state = elastic.PodEnding
+		case delivery.PhasePending, delivery.PhaseStarting, delivery.PhaseLoading, delivery.PhaseBackoff:
+		}
+		list = append(list, elastic.Pod{Name: r.UID, State: state})
+	}
+	return list, readySince
+}
+
+// engineQueue sums what engines say of their own queues. Those who say
+// nothing are counted by the gateways' requests in flight alone.
+func engineQueue(l traffic.Load) (n float64) {
+	for _, r := range l.Replicas {
+		if r.Waiting != nil {
+			n += *r.Waiting
+		}
+	}
+	return n
+}
+
+// memoryShare is the part of its card's memory that is in use: by the engine's
+// own word, or as measured where the replica has the card to itself.
+func memoryShare(l traffic.ReplicaLoad, cards []Card) (float64, bool) {
+	if l.Memory != nil {
+		return *l.Memory, true
+	}
+	for _, c := range cards {
+		if c.MeasuredMiB > 0 && c.TotalMiB > 0 && len(c.Holders) == 1 && c.Holders[0].Replica == l.UID {
+			return float64(c.MeasuredMiB) / float64(c.TotalMiB), true
+		}
+	}
+	return 0, false
+}
+
+// aboveIdle is a replica's use of memory beyond the least that was seen of it.
+func (m *model) aboveIdle(uid string, share float64) float64 {
+	least, known := m.idle[uid]
+	if !known || share < least {
+		least = share
+		m.idle[uid] = share
+	}
+	return elastic.MemoryAboveIdle(share, least, 1)
+}
+
+func (m *model) forget(pods []elastic.Pod) {
+	there := make(map[string]bool, len(pods))
+	for _, p := range pods {
+		there[p.Name] = true
+	}
+	for uid := range m.idle {
+		if !there[uid] {
+			delete(m.idle, uid)
+		}
+	}
+}
+
+func total(v float64) elastic.Reading { return elastic.Reading{Total: &v} }
