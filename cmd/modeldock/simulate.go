@@ -1,47 +1,36 @@
 package main
 
 import (
-	"fmt"
+	"cmp"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"modeldock.io/internal/elastic"
 	"modeldock.io/internal/elastic/simulate"
 	"modeldock.io/internal/modelspec"
 )
 
-// policyFile overrides a bundle; what it leaves out is the bundle's.
-type policyFile struct {
-	Name              string   `json:"name"`
-	Base              string   `json:"base"` // reference-hpa, or a workload: online, batch
-	Min               *int     `json:"min"`
-	Max               *int     `json:"max"`
-	Target            *float64 `json:"target"` // of the first metric
-	IdleSeconds       *float64 `json:"idleSeconds"`
-	UpWindowSeconds   *float64 `json:"upWindowSeconds"`
-	DownWindowSeconds *float64 `json:"downWindowSeconds"`
-}
-
 type simulateFlags struct {
-	trace, model, csv string
-	class             string
-	policies          []string
-	seed              uint64
-	rate              float64
-	base              simulate.Model
+	trace, model, csv, plot string
+	class                   string
+	policies                []string
+	seed                    uint64
+	rate                    float64
+	match                   bool
+	least, most             int
+	base                    simulate.Model // zero: the class's
 }
 
 func (c *cli) simulateCommand() *cobra.Command {
-	f := simulateFlags{base: simulate.DefaultModel()}
+	var f simulateFlags
 	cmd := &cobra.Command{
 		Use:   "simulate --trace FILE [--policy FILE]…",
 		Short: "Replay a trace through the autoscaler, policies side by side",
 		Long: "Replays arrivals through the same decisions that scale models, with a clock of its own.\n" +
-			"Without --policy it compares reference-hpa with the online and the batch bundle.",
+			"Without --policy it compares reference-hpa with the online and the batch bundle, fitted to --cold-start.\n" +
+			"The policy clairvoyant knows the trace: a bound of what knowledge of the future is worth.",
 		Example: "  modeldock simulate --trace bench/traces/AzureLLMInferenceTrace_code.csv --cold-start 60s",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return c.simulate(f) },
@@ -49,17 +38,22 @@ func (c *cli) simulateCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringVar(&f.trace, "trace", "", "CSV of Azure's, Mooncake's or ServeGen's form (required)")
 	fl.StringVar(&f.model, "model", "", "YAML or JSON file with the model: its class and GPUs")
-	fl.StringVar(&f.class, "class", "llm", "llm, vision or recommender, unless --model says")
-	fl.StringArrayVar(&f.policies, "policy", nil, "YAML file with a policy, or reference-hpa, online, batch (repeatable)")
+	fl.StringVar(&f.class, "class", "llm", "llm, vision or recommender, unless --model says; the next defaults are the class's")
+	fl.StringArrayVar(&f.policies, "policy", nil, "YAML file with a policy, or reference-hpa, online, batch, clairvoyant (repeatable)")
+	fl.BoolVar(&f.match, "match", false, "compare all policies with the first at its attainment and at its GPU-hours")
+	fl.IntVar(&f.least, "min", 0, "least replicas of online and batch")
+	fl.IntVar(&f.most, "max", 16, "most replicas of online and batch")
 	fl.StringVar(&f.csv, "csv", "", "write the replicas over time to this file")
+	fl.StringVar(&f.plot, "plot", "", "draw arrivals and replicas over time into this SVG file")
 	fl.Uint64Var(&f.seed, "seed", 1, "for traces of rates")
-	fl.Float64Var(&f.rate, "rate", 1, "share of the requests to replay, 0 to 1, spread evenly")
-	fl.DurationVar(&f.base.ColdStart, "cold-start", f.base.ColdStart, "from a decision to a ready replica")
-	fl.IntVar(&f.base.Concurrency, "concurrency", 0, "requests that a replica serves at once (default: the class's)")
-	fl.DurationVar(&f.base.FirstChunk, "first-chunk", f.base.FirstChunk, "time to the first chunk of an empty prompt")
-	fl.Float64Var(&f.base.PromptRate, "prompt-rate", f.base.PromptRate, "prompt tokens per second")
-	fl.DurationVar(&f.base.PerToken, "per-token", f.base.PerToken, "time per token of an answer")
-	fl.DurationVar(&f.base.Objective, "objective", f.base.Objective, "a later first chunk counts as late")
+	fl.Float64Var(&f.rate, "rate", 1, "share of the requests to replay, 0 to 1")
+	fl.DurationVar(&f.base.Warmup, "warmup", 0, "begin of the trace that policies learn from and that counts in no figure")
+	fl.DurationVar(&f.base.ColdStart, "cold-start", 0, "from a decision to a ready replica (60s, 30s, 10s)")
+	fl.IntVar(&f.base.Concurrency, "concurrency", 0, "requests that a replica serves at once (8, 16, 64)")
+	fl.DurationVar(&f.base.FirstChunk, "first-chunk", 0, "time to the first chunk of an empty prompt (50ms, 300ms, 20ms)")
+	fl.Float64Var(&f.base.PromptRate, "prompt-rate", 0, "prompt tokens per second (8000)")
+	fl.DurationVar(&f.base.PerToken, "per-token", 0, "time per token of an answer (30ms, 0, 0)")
+	fl.DurationVar(&f.base.Objective, "objective", 0, "a later first chunk counts as late (2s, 1s, 500ms)")
 	_ = cmd.MarkFlagRequired("trace")
 	return cmd
 }
@@ -74,35 +68,63 @@ func (c *cli) simulate(f simulateFlags) error {
 		return usage("open the trace: %v", err)
 	}
 	defer func() { _ = file.Close() }()
-	trace, err := simulate.Read(file, f.seed)
+	trace, err := simulate.Read(file, f.seed, f.rate)
 	if err != nil {
 		return usage("%s: %v", f.trace, err)
 	}
-	if !(f.rate > 0 && f.rate <= 1) {
-		return usage("--rate must be above 0 and at most 1; got %g", f.rate)
-	}
-	trace = simulate.Thin(trace, f.rate)
 	if len(f.policies) == 0 {
 		f.policies = []string{"reference-hpa", string(modelspec.WorkloadOnline), string(modelspec.WorkloadBatch)}
 	}
-	var results []simulate.Result
+	var policies []simulate.Policy
 	for _, name := range f.policies {
-		p, err := readPolicy(name, class, f.base.Concurrency)
+		p, err := f.readPolicy(name, class, trace)
 		if err != nil {
 			return err
 		}
+		policies = append(policies, p)
+	}
+	doc := simulation{Trace: filepath.Base(f.trace)}
+	for _, p := range policies {
 		r, err := simulate.Run(trace, f.base, p)
 		if err != nil {
 			return failed(err)
 		}
-		results = append(results, r)
+		doc.Policies = append(doc.Policies, r)
 	}
-	if f.csv != "" {
-		if err := writeCSV(f.csv, results); err != nil {
+	if f.match {
+		if doc.Matches, err = f.matches(trace, policies); err != nil {
 			return failed(err)
 		}
 	}
-	return c.showSimulation(filepath.Base(f.trace), results)
+	if err := f.draw(trace, doc.Policies); err != nil {
+		return failed(err)
+	}
+	return c.showSimulation(doc)
+}
+
+// matches compares every policy but the first with it.
+func (f simulateFlags) matches(trace []simulate.Request, policies []simulate.Policy) ([]simulate.Match, error) {
+	var all []simulate.Match
+	for _, p := range policies[1:] {
+		dial := func(percent int) simulate.Policy {
+			p := p
+			p.Spec.Metrics = append(p.Spec.Metrics[:0:0], p.Spec.Metrics...)
+			p.Spec.Metrics[0].Target = max(1, float64(f.base.Concurrency*percent)/100)
+			for i := range p.Spec.Metrics[1:] { // or memory would say what the dial does not
+				p.Spec.Metrics[i+1].Target = max(p.Spec.Metrics[i+1].Target, float64(percent))
+			}
+			return p
+		}
+		if p.Plan != nil {
+			dial = simulate.ClairvoyantDial(trace, f.base)
+		}
+		m, err := simulate.Against(trace, f.base, policies[0], dial)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
 }
 
 // readModel takes class and cards from the model's file.
@@ -129,94 +151,12 @@ func (f *simulateFlags) readModel() (modelspec.Class, error) {
 		return "", usage("the class must be llm, vision or recommender; got %q", m.Class)
 	}
 	f.base.GPUs = max(1, m.GPUs)
-	if f.base.Concurrency == 0 {
-		f.base.Concurrency = elastic.Concurrency(m.Class)
-	}
+	usual := simulate.DefaultModel(m.Class)
+	f.base.ColdStart = cmp.Or(f.base.ColdStart, usual.ColdStart)
+	f.base.Concurrency = cmp.Or(f.base.Concurrency, usual.Concurrency)
+	f.base.FirstChunk = cmp.Or(f.base.FirstChunk, usual.FirstChunk)
+	f.base.PromptRate = cmp.Or(f.base.PromptRate, usual.PromptRate)
+	f.base.PerToken = cmp.Or(f.base.PerToken, usual.PerToken)
+	f.base.Objective = cmp.Or(f.base.Objective, usual.Objective)
 	return m.Class, nil
-}
-
-// readPolicy takes the name of a bundle or of a file.
-func readPolicy(name string, class modelspec.Class, concurrency int) (simulate.Policy, error) {
-	f := policyFile{Name: name, Base: name}
-	if _, err := os.Stat(name); err == nil {
-		data, err := os.ReadFile(name)
-		f = policyFile{Name: filepath.Base(name), Base: string(modelspec.WorkloadOnline)}
-		if err == nil {
-			err = yaml.UnmarshalStrict(data, &f)
-		}
-		if err != nil {
-			return simulate.Policy{}, usage("read policy %s: %v", name, err)
-		}
-	}
-	p := simulate.Policy{Name: f.Name, Period: 5 * time.Second}
-	switch f.Base {
-	case "reference-hpa":
-		p.Spec, p.Period = elastic.Reference(), 15*time.Second // the controller's own
-	case string(modelspec.WorkloadOnline), string(modelspec.WorkloadBatch):
-		p.Spec = elastic.For(class, modelspec.Workload(f.Base), concurrency)
-		p.Spec.Min = 0
-	default:
-		return p, usage("policy %s is neither a file nor reference-hpa, online or batch; its base is %q", name, f.Base)
-	}
-	f.override(&p.Spec)
-	if s := p.Spec; s.Min < 0 || s.Max < max(1, s.Min) || s.Metrics[0].Target <= 0 {
-		return p, usage("policy %s: min %d, max %d and target %g; it must be 0 ≤ min ≤ max, max ≥ 1, target > 0", name, s.Min, s.Max, s.Metrics[0].Target)
-	}
-	return p, nil
-}
-
-func (f policyFile) override(s *elastic.Spec) {
-	seconds := func(to *time.Duration, v *float64) {
-		if v != nil {
-			*to = time.Duration(*v * float64(time.Second))
-		}
-	}
-	if f.Min != nil {
-		s.Min = *f.Min
-	}
-	if f.Max != nil {
-		s.Max = *f.Max
-	}
-	if f.Target != nil {
-		s.Metrics[0].Target = *f.Target
-	}
-	seconds(&s.Idle, f.IdleSeconds)
-	seconds(&s.Behavior.Up.Window, f.UpWindowSeconds)
-	seconds(&s.Behavior.Down.Window, f.DownWindowSeconds)
-}
-
-func writeCSV(name string, results []simulate.Result) error {
-	file, err := os.Create(name)
-	if err != nil {
-		return fmt.Errorf("write the timeline: %w", err)
-	}
-	err = simulate.CSV(file, results)
-	if closed := file.Close(); err == nil && closed != nil {
-		err = fmt.Errorf("write the timeline: %w", closed)
-	}
-	return err
-}
-
-func (c *cli) showSimulation(trace string, results []simulate.Result) error {
-	doc := struct {
-		Trace    string            `json:"trace"`
-		Policies []simulate.Result `json:"policies"`
-	}{trace, results}
-	t := table{head: []string{"POLICY", "GPU-HOURS", "IN TIME", "LATE", "FIRST P50", "P95", "P99", "WAIT P99", "COLD", "TURNS"}}
-	var names []string
-	for _, r := range results {
-		names = append(names, r.Name)
-		t.add(r.Name, fmt.Sprintf("%.2f", r.GPUHours), fmt.Sprintf("%.2f %%", 100*r.Attainment), fmt.Sprint(r.Late),
-			fmt.Sprintf("%.2f s", r.FirstChunk.P50), fmt.Sprintf("%.2f s", r.FirstChunk.P95), fmt.Sprintf("%.2f s", r.FirstChunk.P99),
-			fmt.Sprintf("%.2f s", r.Wait.P99), fmt.Sprint(r.ColdStarts), fmt.Sprint(r.DirectionChanges))
-	}
-	if err := c.print(doc, names, t); err != nil || c.opts.output != "" && c.opts.output != "table" {
-		return err
-	}
-	for _, r := range results {
-		if err := r.Plot(c.out, 80); err != nil {
-			return failed(err)
-		}
-	}
-	return nil
 }

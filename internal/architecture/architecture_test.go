@@ -70,7 +70,7 @@ func cores() map[string][]string {
 		"internal/traffic/limit":    {"internal/traffic"},
 		"internal/traffic/cache":    nil,
 		"internal/elastic":          {"internal/modelspec"},
-		"internal/elastic/simulate": {"internal/elastic"},
+		"internal/elastic/simulate": {"internal/elastic", "internal/modelspec"},
 		"internal/evidence":         {"internal/budget", "internal/delivery", "internal/traffic"},
 	}
 }

@@ -49,6 +49,8 @@ type History struct {
 	Ups       []Change   `json:"ups,omitempty"`
 	Downs     []Change   `json:"downs,omitempty"`
 	BurstAt   time.Time  `json:"burstAt,omitzero"`
+	Level     float64    `json:"level,omitempty"` // the proposals' average, if they are smoothed
+	LevelAt   time.Time  `json:"levelAt,omitzero"`
 	Seen      []string   `json:"seen,omitempty"` // metrics that had a value
 }
 
@@ -158,7 +160,9 @@ func (h *History) stabilise(s step) int {
 		if p.At.After(downFrom) {
 			down = max(down, p.Replicas)
 		}
-		if !p.At.Before(upFrom) || !p.At.Before(downFrom) {
+		// Of equal proposals the latest alone decides, which keeps the history
+		// as short as there are counts.
+		if p.Replicas != s.proposal && (!p.At.Before(upFrom) || !p.At.Before(downFrom)) {
 			kept = append(kept, p)
 		}
 	}

@@ -15,6 +15,11 @@ const (
 	// MetricDemand is waiting and running requests together: what a queue
 	// alone does not show of a model that takes one request at a time.
 	MetricDemand = "inference_demand"
+	// MetricOffered is how many requests would be running if none had to wait
+	// (arrivals of the last mean service time, Little's law): a backlog that
+	// piles up while a replica loads does not order more of them. Where it is
+	// not measured, MetricDemand takes its place.
+	MetricOffered = "inference_offered_load"
 	// MetricRunning is running requests alone.
 	MetricRunning = "inference_requests_running"
 )
@@ -53,26 +58,27 @@ func Reference() Spec {
 
 // For is the bundle of a class and a workload, for a model whose replicas
 // serve concurrency requests at once (0: the class's). Every field may be
-// overridden; the count of replicas is the caller's.
+// overridden; the count of replicas is the caller's. Once it is measured how
+// long a replica takes to start, Paced fits the bundle to that.
 func For(class modelspec.Class, workload modelspec.Workload, concurrency int) Spec {
 	if concurrency <= 0 {
 		concurrency = Concurrency(class)
 	}
 	s := Reference()
 	demand := max(1, float64(concurrency)*TargetShare(workload))
-	s.Metrics = []Metric{{Name: MetricDemand, Kind: ObjectAverage, Target: demand}}
+	s.Metrics = []Metric{{Name: MetricOffered, Kind: ObjectAverage, Target: demand}}
 	if class == modelspec.ClassLLM {
 		// Engines of this class take nearly all memory at their start.
 		s.Metrics = append(s.Metrics, Metric{Name: MetricKVCache, Kind: PodsAverage, Target: 80})
 	} else {
 		s.Metrics = append(s.Metrics, Metric{Name: MetricMemory, Kind: PodsAverage, Target: 80})
 	}
-	s.Idle = 5 * time.Minute
 	if workload == modelspec.WorkloadOnline {
 		s.Behavior.Up.Window = 0
 		s.Behavior.Up.Policies = []Policy{{Value: 4, Period: 15 * time.Second}, {Percent: true, Value: 100, Period: 15 * time.Second}}
 		s.Behavior.Down.Policies = []Policy{{Value: 2, Period: time.Minute}, {Percent: true, Value: 50, Period: time.Minute}}
 		s.Behavior.Down.Window = 2 * time.Minute
+		s.Idle, s.Keep = 15*time.Minute, 20*time.Minute
 	} else {
 		s.Behavior.Down.Window = time.Minute
 		s.Behavior.Down.Policies = []Policy{{Percent: true, Value: 100, Period: 15 * time.Second}}

@@ -69,7 +69,7 @@ func TestMissing(t *testing.T) {
 	in.InFlight = 1
 	d := elastic.Decide(spec, in, old, elastic.Budget{}, noon)
 	expect(t, "away", d, 3, elastic.ReasonMissing)
-	if !slices.Equal(d.Missing, []string{elastic.MetricDemand}) || d.Inputs[0].Value != nil {
+	if !slices.Equal(d.Missing, []string{elastic.MetricOffered}) || d.Inputs[0].Value != nil {
 		t.Errorf("missing %v, inputs %+v", d.Missing, d.Inputs)
 	}
 	spec, in = online(3, 0)

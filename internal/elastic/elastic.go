@@ -46,6 +46,12 @@ type Spec struct {
 	// Burst is the ratio of proposal to count from which the up window does
 	// not delay growth and nothing shrinks for a down window; 0: never.
 	Burst float64
+	// Smooth averages the metrics' proposals over about this time, so that a
+	// burst that is over before a replica would be ready orders few; 0: not.
+	Smooth time.Duration
+	// Keep is for how long the need of a burst is kept where starting a
+	// replica takes longer than a burst (Paced).
+	Keep time.Duration
 }
 
 // Signals is what is known of a model at one moment.
@@ -117,6 +123,7 @@ func (d *Decision) want(spec Spec, in Signals, now time.Time) {
 	busy := in.Waiting+in.InFlight > 0 || in.Blind
 	switch n := in.Replicas; {
 	case n == 0 && in.Waiting > 0:
+		d.Next.LevelAt = time.Time{}
 		d.set(max(1, spec.Min), ReasonActivated, "%d waiting at no replica", in.Waiting)
 	case n == 0 && spec.Min == 0:
 		d.set(0, ReasonAsleep, "no replica, and no request waits")
@@ -137,6 +144,9 @@ func (d *Decision) byMetrics(spec Spec, in Signals, now time.Time) {
 	if !ok {
 		d.set(in.Replicas, ReasonMissing, "unknown: %v; %d replicas stay, because unknown is not zero", d.Missing, in.Replicas)
 		return
+	}
+	if spec.Smooth > 0 {
+		proposal = d.Next.smooth(min(proposal, spec.Max), in.Replicas, spec.Smooth, now)
 	}
 	if spec.Burst > 0 && float64(proposal) >= spec.Burst*float64(in.Replicas) && in.ready() > 0 {
 		d.Next.BurstAt = now

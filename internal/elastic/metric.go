@@ -71,6 +71,9 @@ func (m Metric) count(b Behavior, in Signals) (n int, value int64, ok bool) {
 		return in.average(b, in.Values[m.Name].Replica, target)
 	}
 	total := in.Values[m.Name].Total
+	if total == nil && m.Name == MetricOffered {
+		total = in.Values[MetricDemand].Total
+	}
 	if total == nil || math.IsNaN(*total) || math.IsInf(*total, 0) {
 		return 0, 0, false
 	}

@@ -44,7 +44,7 @@ func (s *Spec) aim(t modelspec.ScalingTargets, class modelspec.Class, concurrenc
 		if concurrency <= 0 {
 			concurrency = Concurrency(class)
 		}
-		s.Metrics = slices.DeleteFunc(s.Metrics, func(m Metric) bool { return m.Name == MetricDemand })
+		s.Metrics = slices.DeleteFunc(s.Metrics, func(m Metric) bool { return m.Name == MetricOffered })
 		s.want(MetricQueue, ObjectAverage, t.QueueDepth)
 		s.want(MetricRunning, ObjectAverage, concurrency)
 	}

@@ -15,7 +15,7 @@ func TestSpecOf(t *testing.T) {
 	m := modelspec.Default("x")
 	m.Replicas = modelspec.Replicas{Min: 0, Max: 5}
 	bundle := elastic.SpecOf(m, 4)
-	if bundle.Min != 0 || bundle.Max != 5 || bundle.Idle != 5*time.Minute || target(bundle, elastic.MetricDemand) != 2 || target(bundle, elastic.MetricKVCache) != 80 {
+	if bundle.Min != 0 || bundle.Max != 5 || bundle.Idle != 15*time.Minute || target(bundle, elastic.MetricOffered) != 2 || target(bundle, elastic.MetricKVCache) != 80 {
 		t.Errorf("the bundle's: %+v", bundle)
 	}
 	window := 7
@@ -27,7 +27,7 @@ func TestSpecOf(t *testing.T) {
 		}},
 	}
 	s := elastic.SpecOf(m, 4)
-	if target(s, elastic.MetricQueue) != 3 || target(s, elastic.MetricRunning) != 4 || target(s, elastic.MetricDemand) != 0 ||
+	if target(s, elastic.MetricQueue) != 3 || target(s, elastic.MetricRunning) != 4 || target(s, elastic.MetricOffered) != 0 ||
 		target(s, elastic.MetricKVCache) != 60 || target(s, elastic.MetricLatency) != 700 || s.Idle != 9*time.Second {
 		t.Errorf("the owner's targets: %+v", s)
 	}

@@ -12,16 +12,20 @@ import (
 
 // Result is what a policy did to a trace.
 type Result struct {
-	Name             string             `json:"name"`
-	GPUHours         float64            `json:"gpuHours"`
-	Attainment       float64            `json:"attainment"` // share of first chunks within the objective
-	Late             int                `json:"late"`
-	FirstChunk       Percentiles        `json:"firstChunkSeconds"`
-	Wait             Percentiles        `json:"waitSeconds"`
-	ColdStarts       int                `json:"coldStarts"`
-	DirectionChanges int                `json:"directionChanges"`
-	Timeline         []Point            `json:"-"`
-	Decisions        []elastic.Decision `json:"-"` // that changed the count
+	Name             string      `json:"name"`
+	GPUHours         float64     `json:"gpuHours"`
+	Attainment       float64     `json:"attainment"` // share of first chunks within the objective
+	Late             int         `json:"late"`
+	FirstChunk       Percentiles `json:"firstChunkSeconds"`
+	Wait             Percentiles `json:"waitSeconds"`
+	ColdStarts       int         `json:"coldStarts"`
+	DirectionChanges int         `json:"directionChanges"`
+	// PerDownWindow is DirectionChanges per down window, and Closest the most
+	// of them within any one.
+	PerDownWindow float64            `json:"directionChangesPerDownWindow"`
+	Closest       int                `json:"mostDirectionChangesInADownWindow"`
+	Timeline      []Point            `json:"-"`
+	Decisions     []elastic.Decision `json:"-"` // that changed the count
 
 	firsts, waits []time.Duration
 }
@@ -42,9 +46,18 @@ func (o *Result) finish(r *run) {
 			o.Late++
 		}
 	}
+	o.DirectionChanges = len(r.turns)
+	if w := r.policy.Spec.Behavior.Down.Window; w > 0 {
+		o.PerDownWindow = float64(len(r.turns)) * w.Seconds() / (r.now - r.model.Warmup).Seconds()
+		for i, at := range r.turns {
+			o.Closest = max(o.Closest, 1)
+			for j := i + 1; j < len(r.turns) && r.turns[j]-at < w; j++ {
+				o.Closest = max(o.Closest, j-i+1)
+			}
+		}
+	}
 	o.Attainment = 1 - float64(o.Late)/float64(len(o.firsts))
 	o.FirstChunk, o.Wait = percentiles(o.firsts), percentiles(o.waits)
-	o.ColdStarts -= r.policy.Spec.Min // these were there
 }
 
 func percentiles(all []time.Duration) Percentiles {

@@ -11,21 +11,39 @@ import (
 
 // decide asks the engine, as a controller would.
 func (r *run) decide() {
-	d := elastic.Decide(r.policy.Spec, r.signals(), r.history, elastic.Budget{}, moment(r.now))
-	r.history = d.Next
-	if change := d.Replicas - d.From; change != 0 {
-		if change*r.change < 0 {
-			r.out.DirectionChanges++
+	var n int
+	if r.policy.Plan != nil {
+		n = r.policy.Plan(r.now, r.want)
+	} else {
+		d := elastic.Decide(r.policy.Spec, r.signals(), r.history, elastic.Budget{}, moment(r.now))
+		n, r.history = d.Replicas, d.Next
+		if d.Replicas != d.From {
+			r.out.Decisions = append(r.out.Decisions, d)
+		}
+	}
+	if change := n - r.want; change != 0 {
+		if change*r.change < 0 && r.now >= r.model.Warmup {
+			r.turns = append(r.turns, r.now)
 		}
 		r.change = change
-		r.out.Decisions = append(r.out.Decisions, d)
 	}
-	r.scale(d.Replicas)
+	r.scale(n)
 	r.dispatch()
+	r.note()
+}
+
+// note adds what has changed to the timeline.
+func (r *run) note() {
 	p := Point{At: r.now, Replicas: r.want, Waiting: len(r.waiting), Running: r.running()}
 	for _, c := range r.replicas {
 		if c.ready <= r.now && !c.ending {
 			p.Ready++
+		}
+	}
+	if n := len(r.out.Timeline); n > 0 {
+		last := r.out.Timeline[n-1]
+		if last.At = p.At; last == p {
+			return
 		}
 	}
 	r.out.Timeline = append(r.out.Timeline, p)
@@ -57,7 +75,9 @@ func (r *run) signals() elastic.Signals {
 		in.Pods = append(in.Pods, elastic.Pod{Name: strconv.Itoa(i), State: state})
 	}
 	demand := float64(in.Waiting + in.InFlight)
+	offered := min(demand, max(float64(in.InFlight), float64(r.recent())))
 	in.Values[elastic.MetricDemand] = elastic.Reading{Total: &demand}
+	in.Values[elastic.MetricOffered] = elastic.Reading{Total: &offered}
 	queue, use := map[string]float64{}, map[string]float64{}
 	for i, c := range r.replicas {
 		if in.Pods[i].State == elastic.PodReady {
@@ -71,13 +91,23 @@ func (r *run) signals() elastic.Signals {
 	return in
 }
 
+// recent counts the arrivals of the last mean service time.
+func (r *run) recent() int {
+	for len(r.arrivals) > 0 && r.arrivals[0] < r.now-r.service {
+		r.arrivals = r.arrivals[1:]
+	}
+	return len(r.arrivals)
+}
+
 // scale starts replicas, or ends the least loaded, youngest first; they run
 // until their last stream has ended.
 func (r *run) scale(n int) {
 	for ; r.want < n; r.want++ {
 		c := &replica{born: r.now, ready: r.now + r.model.ColdStart}
 		r.replicas = append(r.replicas, c)
-		r.out.ColdStarts++
+		if r.now >= r.model.Warmup {
+			r.out.ColdStarts++
+		}
 		heap.Push(&r.events, event{at: c.ready, kind: becameReady, replica: c})
 	}
 	for ; r.want > n; r.want-- {
@@ -105,5 +135,6 @@ func (r *run) reap() {
 }
 
 func (r *run) pay(c *replica) {
-	r.out.GPUHours += (r.now - c.born).Hours() * float64(max(1, r.model.GPUs))
+	held := r.now - max(c.born, r.model.Warmup)
+	r.out.GPUHours += max(0, held).Hours() * float64(max(1, r.model.GPUs))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modeldock.io/internal/elastic"
+	"modeldock.io/internal/modelspec"
 )
 
 // Model is how one replica behaves.
@@ -20,11 +21,27 @@ type Model struct {
 	PerToken    time.Duration // of an answer
 	Objective   time.Duration // a first chunk later than this is late
 	GPUs        int           // per replica
+	// Warmup is the begin of a trace that policies see and learn from, and
+	// that counts in no figure.
+	Warmup time.Duration
 }
 
-// DefaultModel is a model of some 7 billion parameters on one card.
-func DefaultModel() Model {
-	return Model{ColdStart: time.Minute, Concurrency: 8, FirstChunk: 50 * time.Millisecond, PromptRate: 8000, PerToken: 30 * time.Millisecond, Objective: 2 * time.Second, GPUs: 1}
+// DefaultModel is a usual one of its class on one card: a language model of
+// some 7 billion parameters, or a model that answers at once.
+func DefaultModel(class modelspec.Class) Model {
+	m := Model{ColdStart: time.Minute, Concurrency: elastic.Concurrency(class), FirstChunk: 50 * time.Millisecond, PromptRate: 8000, PerToken: 30 * time.Millisecond, Objective: 2 * time.Second, GPUs: 1}
+	switch class {
+	case modelspec.ClassVision:
+		m.ColdStart, m.FirstChunk, m.PerToken, m.Objective = 30*time.Second, 300*time.Millisecond, 0, time.Second
+	case modelspec.ClassRecommender:
+		m.ColdStart, m.FirstChunk, m.PerToken, m.Objective = 10*time.Second, 20*time.Millisecond, 0, 500*time.Millisecond
+	}
+	return m
+}
+
+// first is how long a request takes to its first chunk once it is served.
+func (m Model) first(q Request) time.Duration {
+	return m.FirstChunk + time.Duration(float64(q.Prompt)/m.PromptRate*float64(time.Second))
 }
 
 // Policy is a named way to decide, asked every Period.
@@ -32,6 +49,8 @@ type Policy struct {
 	Name   string
 	Spec   elastic.Spec
 	Period time.Duration
+	// Plan decides instead of the engine, if there is one.
+	Plan func(at time.Duration, replicas int) int
 }
 
 // Point is the state at one moment.
@@ -80,22 +99,27 @@ type run struct {
 	replicas []*replica // youngest last
 	waiting  []Request
 	history  elastic.History
+	arrivals []time.Duration // of the last mean service time
+	service  time.Duration   // mean of late
 	want     int
 	last     time.Duration // request; < 0: none
 	out      Result
 	change   int
+	turns    []time.Duration
+	asleep   bool // nobody is asked until the next arrival
 }
 
 // Run replays a trace, in order of arrival, under a policy.
 func Run(trace []Request, m Model, p Policy) (Result, error) {
-	if len(trace) == 0 || m.Concurrency < 1 || m.PromptRate <= 0 || p.Period <= 0 {
-		return Result{}, fmt.Errorf("simulate policy %s: there are %d requests, concurrency %d, %g prompt tokens/s and a period of %s; all must be positive", p.Name, len(trace), m.Concurrency, m.PromptRate, p.Period)
+	if len(trace) == 0 || trace[len(trace)-1].At < m.Warmup || m.Concurrency < 1 || m.PromptRate <= 0 || p.Period <= 0 {
+		return Result{}, fmt.Errorf("simulate policy %s: there are %d requests, %s of warm-up, concurrency %d, %g prompt tokens/s and a period of %s; requests must follow the warm-up and the rest be positive", p.Name, len(trace), m.Warmup, m.Concurrency, m.PromptRate, p.Period)
 	}
 	r := &run{model: m, policy: p, last: -1, out: Result{Name: p.Name}}
 	r.scale(p.Spec.Min)
 	for _, b := range r.replicas { // what the minimum holds was there before
 		b.ready = 0
 	}
+	r.out.ColdStarts = 0
 	heap.Push(&r.events, event{at: 0, kind: asked})
 	for next, end := 0, trace[len(trace)-1].At; ; {
 		if next < len(trace) && (r.events.Len() == 0 || trace[next].At <= r.events[0].at) {
@@ -103,6 +127,9 @@ func Run(trace []Request, m Model, p Policy) (Result, error) {
 			r.arrive(trace[next])
 			next++
 			continue
+		}
+		if r.events.Len() == 0 {
+			break // asleep to the end
 		}
 		e := heap.Pop(&r.events).(event) //nolint:forcetypeassert // ours alone
 		r.now = e.at
@@ -128,14 +155,20 @@ func (r *run) handle(e event) {
 		r.dispatch()
 	case asked:
 		r.decide()
-		heap.Push(&r.events, event{at: r.now + r.policy.Period, kind: asked})
+		if r.asleep = r.want == 0 && len(r.replicas) == 0 && r.policy.Plan == nil; !r.asleep {
+			heap.Push(&r.events, event{at: r.now + r.policy.Period, kind: asked})
+		}
 	}
 }
 
 func (r *run) arrive(q Request) {
-	r.waiting, r.last = append(r.waiting, q), r.now
+	r.waiting, r.arrivals, r.last = append(r.waiting, q), append(r.arrivals, r.now), r.now
 	if r.want == 0 {
 		r.decide() // a wake-up waits for no round
+	}
+	if r.asleep && r.want > 0 {
+		r.asleep = false
+		heap.Push(&r.events, event{at: r.now + r.policy.Period, kind: asked})
 	}
 	r.dispatch()
 }
@@ -154,11 +187,18 @@ func (r *run) dispatch() {
 		}
 		q := r.waiting[0]
 		r.waiting = r.waiting[1:]
-		first := r.model.FirstChunk + time.Duration(float64(q.Prompt)/r.model.PromptRate*float64(time.Second))
+		first := r.model.first(q)
+		took := first + time.Duration(q.Answer)*r.model.PerToken
+		if r.service == 0 {
+			r.service = took
+		}
+		r.service += (took - r.service) / 100
 		best.running++
-		r.out.waits = append(r.out.waits, r.now-q.At)
-		r.out.firsts = append(r.out.firsts, r.now-q.At+first)
-		heap.Push(&r.events, event{at: r.now + first + time.Duration(q.Answer)*r.model.PerToken, kind: finished, replica: best})
+		if q.At >= r.model.Warmup {
+			r.out.waits = append(r.out.waits, r.now-q.At)
+			r.out.firsts = append(r.out.firsts, r.now-q.At+first)
+		}
+		heap.Push(&r.events, event{at: r.now + took, kind: finished, replica: best})
 	}
 }
 

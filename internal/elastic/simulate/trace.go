@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,21 +18,16 @@ type Request struct {
 	Prompt, Answer int           // tokens
 }
 
-// maxRequests bounds what a trace becomes in memory.
-const maxRequests = 20_000_000
-
-// Mean tokens of requests whose trace knows only rates.
-const (
-	ratePrompt = 1000
-	rateAnswer = 200
-)
-
 // Read reads a trace in one of these formats, told by its head: Azure's
 // (TIMESTAMP,ContextTokens,GeneratedTokens), Mooncake's
 // (timestamp_ms,input_length,output_length) and ServeGen's rates per window
-// (timestamp_s,rate_rps,cv,… or timestamp_s,requests_per_s,…), from which
-// arrivals are drawn with the seed.
-func Read(from io.Reader, seed uint64) ([]Request, error) {
+// (timestamp_s,rate_rps,cv,pattern,shape,… or timestamp_s,requests_per_s,…),
+// from which arrivals are drawn with the seed. Of a share below 1 it keeps that
+// part of the requests, evenly; rates become that much lower and as bursty.
+func Read(from io.Reader, seed uint64, share float64) ([]Request, error) {
+	if !(share > 0 && share <= 1) {
+		return nil, fmt.Errorf("the share of requests to keep is %g; it must be above 0 and at most 1", share)
+	}
 	lines := csv.NewReader(from)
 	lines.ReuseRecord = true
 	head, err := lines.Read()
@@ -60,24 +54,19 @@ func Read(from io.Reader, seed uint64) ([]Request, error) {
 		}
 	}
 	if len(windows) > 0 {
-		if trace, err = draw(windows, seed); err != nil {
-			return nil, err
+		for i := range windows {
+			windows[i].rate *= share
 		}
+		return draw(windows, seed)
 	}
 	slices.SortStableFunc(trace, func(a, b Request) int { return int(max(-1, min(1, a.At-b.At))) })
-	if len(trace) > 0 && len(windows) == 0 {
+	if len(trace) > 0 {
 		begin := trace[0].At
 		for i := range trace {
 			trace[i].At -= begin
 		}
 	}
-	return trace, nil
-}
-
-// window is a time with one rate.
-type window struct {
-	at       time.Duration
-	rate, cv float64
+	return thin(trace, share), nil
 }
 
 type reader func(fields []string, trace *[]Request, windows *[]window) error
@@ -97,17 +86,32 @@ func rows(title string) reader {
 	case strings.HasPrefix(title, "timestamp_s,rate_rps,cv"), strings.HasPrefix(title, "timestamp_s,requests_per_s"):
 		return func(f []string, _ *[]Request, windows *[]window) error {
 			at, err1 := strconv.ParseFloat(f[0], 64)
-			w := window{at: time.Duration(at * float64(time.Second)), cv: 1}
+			w := window{at: time.Duration(at * float64(time.Second)), shape: 1}
 			var err2, err3 error
 			w.rate, err2 = strconv.ParseFloat(f[1], 64)
-			if strings.Contains(title, ",cv") {
-				w.cv, err3 = strconv.ParseFloat(f[2], 64)
+			if strings.Contains(title, ",cv") && w.rate > 0 {
+				err3 = w.spread(f)
 			}
 			*windows = append(*windows, w)
 			return errors.Join(err1, err2, err3)
 		}
 	}
 	return nil
+}
+
+// spread takes the gaps' distribution from cv,pattern,shape; without a pattern
+// it is the Gamma of that coefficient of variation.
+func (w *window) spread(f []string) (err error) {
+	if len(f) > 4 && f[3] != "" {
+		w.weibull = f[3] == "Weibull"
+		w.shape, err = strconv.ParseFloat(f[4], 64)
+		return err
+	}
+	cv, err := strconv.ParseFloat(f[2], 64)
+	if cv > 0 {
+		w.shape = 1 / (cv * cv)
+	}
+	return err
 }
 
 func add(trace *[]Request, at time.Duration, prompt, answer string) error {
@@ -120,39 +124,8 @@ func add(trace *[]Request, at time.Duration, prompt, answer string) error {
 	return errors.Join(err1, err2)
 }
 
-// draw makes arrivals of windows' rates. A coefficient of variation above 1
-// becomes groups of arrivals: of mean size (cv²+1)/2 at Poisson times, whose
-// counts vary as those gaps make them.
-func draw(windows []window, seed uint64) ([]Request, error) {
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable, no secret
-	length := 10 * time.Minute
-	if len(windows) > 1 {
-		length = windows[1].at - windows[0].at
-	}
-	var trace []Request
-	for _, w := range windows {
-		if !(w.rate >= 0) || math.IsInf(w.rate, 0) || len(trace) > maxRequests {
-			return nil, fmt.Errorf("draw the arrivals at %s: %g requests per second, %d requests so far; at most %d in all", w.at, w.rate, len(trace), maxRequests)
-		}
-		if w.rate == 0 {
-			continue
-		}
-		group := max(1, min((w.cv*w.cv+1)/2, 200))
-		for at := r.ExpFloat64() * group / w.rate; at < length.Seconds(); at += r.ExpFloat64() * group / w.rate {
-			size := 1
-			for r.Float64() > 1/group {
-				size++
-			}
-			for range size {
-				trace = append(trace, Request{w.at + time.Duration(at*float64(time.Second)), int(ratePrompt * r.ExpFloat64()), int(rateAnswer * r.ExpFloat64())})
-			}
-		}
-	}
-	return trace, nil
-}
-
-// Thin keeps a share of the requests, evenly.
-func Thin(trace []Request, share float64) []Request {
+// thin keeps a share of the requests, evenly.
+func thin(trace []Request, share float64) []Request {
 	kept := make([]Request, 0, int(float64(len(trace))*share)+1)
 	for i, q := range trace {
 		if math.Floor(float64(i+1)*share) > math.Floor(float64(i)*share) {
