@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"modeldock.io/internal/api"
-	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/budget"
 	deliverykube "modeldock.io/internal/delivery/kube"
 	"modeldock.io/internal/delivery/remote"
@@ -202,22 +201,6 @@ func (s *configMapStamps) raise(ctx context.Context, incarnation string, seq int
 	}
 	s.kept[incarnation] = seq
 	return nil
-}
-
-// clusterFleet shows the cluster's nodes.
-type clusterFleet struct{ client kubernetes.Interface }
-
-// Nodes implements api.Fleet.
-func (f clusterFleet) Nodes(ctx context.Context) ([]openapi.Node, error) {
-	list, err := f.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list the cluster's nodes: %w", err)
-	}
-	nodes := make([]openapi.Node, 0, len(list.Items))
-	for _, n := range list.Items {
-		nodes = append(nodes, openapi.Node{Node: n.Name, Cards: []openapi.Card{}})
-	}
-	return nodes, nil
 }
 
 func (c Cluster) validate() error {
