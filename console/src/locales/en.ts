@@ -38,6 +38,7 @@ export const en = {
     simulated: 'simulated',
     simulatedHint: 'This card is made up by ModelDock; it has no hardware.',
     asOf: 'as of {time}',
+    askAdmin: 'Your key may not read this. Ask an admin, or sign in with another key.',
     details: 'Details',
     retryAfter: 'The server asks to wait {seconds} s.',
   },

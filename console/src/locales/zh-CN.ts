@@ -38,6 +38,7 @@ export const zhCN: Messages = {
     simulated: '模拟',
     simulatedHint: '此卡由 ModelDock 模拟，没有对应的硬件。',
     asOf: '截至 {time}',
+    askAdmin: '你的密钥无权查看。请联系管理员，或换一个密钥登录。',
     details: '详情',
     retryAfter: '服务器建议等待 {seconds} 秒。',
   },
