@@ -21,6 +21,7 @@ import (
 	"modeldock.io/internal/traffic/cache"
 	"modeldock.io/internal/traffic/limit"
 	"modeldock.io/internal/traffic/route"
+	"modeldock.io/internal/traffic/upstream"
 	"modeldock.io/internal/traffic/waitroom"
 )
 
@@ -75,19 +76,19 @@ type Config struct {
 // Gateway serves /v1. It is an http.Handler for any number of requests at
 // once.
 type Gateway struct {
-	cfg       Config
-	index     atomic.Pointer[index]
-	room      *waitroom.Room[queueKey, *route.Demand, *route.Lease]
-	classed   classQueues
-	starts    *waitroom.Starts[route.Key]
-	wakes     wakes
-	retries   route.RetryBudget
-	transport *http.Transport
-	bodies    bodies
-	buffers   buffers
-	streams   sync.Pool // of *streamRelay
-	metrics   *metrics
-	unwatch   func()
+	cfg     Config
+	index   atomic.Pointer[index]
+	room    *waitroom.Room[queueKey, *route.Demand, *route.Lease]
+	classed classQueues
+	starts  *waitroom.Starts[route.Key]
+	wakes   wakes
+	retries route.RetryBudget
+	engines *upstream.Pool
+	bodies  bodies
+	buffers buffers
+	streams sync.Pool // of *streamRelay
+	metrics *metrics
+	unwatch func()
 }
 
 // New checks the configuration and returns a gateway. Close it after its
@@ -105,7 +106,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = DefaultMaxBody
 	}
-	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), transport: newTransport()}
+	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), engines: upstream.New(cfg.Clock)}
 	g.room = g.newRoom()
 	var err error
 	if g.metrics, err = newMetrics(g); err != nil {
@@ -118,7 +119,7 @@ func New(cfg Config) (*Gateway, error) {
 // Close lets go of the endpoint table and of idle connections.
 func (g *Gateway) Close() {
 	g.unwatch()
-	g.transport.CloseIdleConnections()
+	g.engines.Close()
 }
 
 // operation is one path that takes a request for a model.
