@@ -54,6 +54,7 @@ func (c *cli) upCommand() *cobra.Command {
 	f.StringVar(&o.Cards, "cards", o.Cards, "simulate these cards, for example 2x24576 or 24576,16384 (default: NVIDIA cards if there are any, else 2x24576)")
 	f.BoolVar(&o.Manual, "manual", o.Manual, "let the loops stand still; modeldock step runs them one round at a time")
 	f.BoolVar(&o.NoDemo, "no-demo", o.NoDemo, "start without tenants: pool \"default\" and the admin's key alone")
+	tlsFlags(f, &o.TLS)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")

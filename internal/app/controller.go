@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,8 @@ type controller struct {
 	world     world
 	directory *directory   // of what gateways decide by; nil unless they ask here
 	feed      *feed.Server // the same
+	tls       *tls.Config  // nil: none
+	forwarded http.Handler // of console users' calls
 }
 
 // Controller runs parts of the control plane until ctx ends. started is
@@ -39,6 +42,13 @@ func Controller(ctx context.Context, opts ControllerOptions, out io.Writer, star
 		return err
 	}
 	c := &controller{control: newControl(out), opts: opts}
+	var err error
+	if c.tls, err = opts.TLS.config(c.clock, c.log); err != nil {
+		return err
+	}
+	if c.forwarded, err = c.forward(); err != nil {
+		return err
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another --listen", opts.Listen, err)
@@ -120,7 +130,7 @@ func (c *controller) serve(ctx context.Context, listener, link, ops net.Listener
 	c.start(work, listener.Addr(), failed)
 	server := gateway.NewServer(c.handler())
 	server.ErrorLog = log.New(logWriter{c.log}, "", 0)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- serveHTTP(server, listener, c.tls) }()
 	side := &http.Server{ReadHeaderTimeout: 10 * time.Second}
 	if c.feed != nil {
 		side.Handler = c.feed.Handler()
@@ -131,7 +141,7 @@ func (c *controller) serve(ctx context.Context, listener, link, ops net.Listener
 		go func() { failed <- watched.Serve(ops) }()
 	}
 	c.health.ready(true)
-	url := "http://" + reachable(listener.Addr())
+	url := urlOf(listener, c.tls)
 	c.banner(out, url, link)
 	started(url)
 	var err error
@@ -197,7 +207,7 @@ func (c *controller) handler() http.Handler {
 		mux.HandleFunc("/", notHere("this controller runs "+strings.Join(c.opts.Parts, ", ")+" and no management API"))
 		return mux
 	}
-	mux.Handle("/v1/", c.forward())
+	mux.Handle("/v1/", c.forwarded)
 	mux.Handle("/console/", console.Handler())
 	mux.Handle("/", c.api.Handler())
 	return onePathMap(mux, c.api.Handler(), nil)

@@ -30,9 +30,10 @@ type ControllerOptions struct {
 	Image     string  // of the simulated engine on a cluster; empty: the operator's default
 	Drain     Drain   // how replicas end on a cluster
 	GPU       GPUOptions
-	MySQLDSN  string   // see sqlledger.OpenMySQL. A secret
-	Parts     []string // of ControllerParts
-	Insecure  bool     // listen beyond loopback without TLS
+	MySQLDSN  string           // see sqlledger.OpenMySQL. A secret
+	Parts     []string         // of ControllerParts
+	Insecure  bool             // listen beyond loopback without TLS
+	TLS       CertificateFiles // of Listen
 	HeadWait  time.Duration
 	StopGrace time.Duration
 	// ReconcileEvery is how often ledger and objects are compared, and on a
@@ -59,6 +60,7 @@ type GatewayLink struct {
 	Listen string   // where gateways get their snapshot; empty: nowhere
 	Token  string   // that both share. A secret
 	URL    string   // where a console user's calls are forwarded to; empty: nowhere
+	CAFile string   // PEM file with who signs the certificate of URL; empty: whom the system trusts
 	Ops    []string // URLs of gateways' operations listeners, to be asked what they see
 }
 
@@ -86,7 +88,7 @@ func DefaultControllerOptions() ControllerOptions {
 
 // Validate returns every error at once, each saying what to write instead.
 func (o ControllerOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure)}
+	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure)}
 	if o.OpsListen != "" {
 		errs = append(errs, validateListen(o.OpsListen, o.Insecure))
 	}

@@ -128,10 +128,8 @@ func Gateway(ctx context.Context, opts GatewayOptions, out io.Writer, started fu
 }
 
 func (g *gatewayProcess) build(ctx context.Context) (err error) {
-	if g.opts.TLS.given() {
-		if g.tls, err = g.opts.TLS.config(time.Now); err != nil {
-			return err
-		}
+	if g.tls, err = g.opts.TLS.config(time.Now, g.log); err != nil {
+		return err
 	}
 	if g.tells, err = openTelemetry(ctx, g.opts.AccessLog, g.log); err != nil {
 		return err
@@ -192,10 +190,10 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	server, side := gateway.NewServer(g.gateway), opsServer(g.opsHandler())
 	server.ErrorLog = log.New(logWriter{g.log}, "", 0)
 	failed := make(chan error, 2)
-	go func() { failed <- g.serveFront(server, front) }()
+	go func() { failed <- serveHTTP(server, front, g.tls) }()
 	go func() { failed <- side.Serve(ops) }()
 	g.health.ready(true)
-	url := g.scheme() + reachable(front.Addr())
+	url := urlOf(front, g.tls)
 	_, _ = fmt.Fprintf(out, "ModelDock gateway is ready: %s\n  control   %s\n  ops       http://%s\n", url, strings.Join(g.opts.Control, ", "), reachable(ops.Addr()))
 	started(url)
 	var err error
@@ -207,21 +205,6 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 		err = errors.Join(errors.New("the endpoints cannot be followed"), err)
 	}
 	return errors.Join(err, g.shutdown(server, side, stopWork, fed))
-}
-
-func (g *gatewayProcess) serveFront(server *gateway.Server, front net.Listener) error {
-	if g.tls == nil {
-		return server.Serve(front)
-	}
-	server.TLSConfig = g.tls
-	return server.ServeTLS(front)
-}
-
-func (g *gatewayProcess) scheme() string {
-	if g.tls == nil {
-		return "http://"
-	}
-	return "https://"
 }
 
 func (g *gatewayProcess) shutdown(server *gateway.Server, side *http.Server, stopWork func(), fed <-chan struct{}) error {

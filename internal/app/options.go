@@ -26,6 +26,7 @@ type UpOptions struct {
 	Manual    bool   // the loops stand still; `modeldock step` runs them
 	NoDemo    bool
 	Insecure  bool // listen beyond loopback without TLS
+	TLS       CertificateFiles
 	HeadWait  time.Duration
 	StopGrace time.Duration
 	Counts    CountOptions
@@ -55,7 +56,7 @@ const (
 
 // Validate returns every error at once, each saying what to write instead.
 func (o UpOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure)}
+	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate()}
 	errs = append(errs, o.validateStore(), o.Counts.Validate())
 	if o.Cards != "" {
 		if _, err := device.ParseCards("", o.Cards); err != nil {
@@ -80,7 +81,7 @@ func validateListen(listen string, insecure bool) error {
 	case err != nil:
 		return fmt.Errorf("--listen must be HOST:PORT, for example 127.0.0.1:8080; got %q", listen)
 	case !loopback(host) && !insecure:
-		return fmt.Errorf("--listen %s is not a loopback address and there is no TLS: keys and prompts would travel in the clear; add --insecure if that is meant", listen)
+		return fmt.Errorf("--listen %s is not a loopback address and there is no TLS: keys and prompts would travel in the clear; name a certificate by --tls-cert and --tls-key, or add --insecure if that is meant", listen)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +49,8 @@ type platform struct {
 	directory *directory
 	counts    counts
 	tells     telemetry
-	files     *stamps // the stamps in the data directory
+	files     *stamps     // the stamps in the data directory
+	tls       *tls.Config // nil: none
 }
 
 // Up runs the whole platform on one machine until ctx ends, then drains.
@@ -58,6 +60,10 @@ func Up(ctx context.Context, opts UpOptions, out io.Writer, started func(Running
 		return err
 	}
 	p := &platform{control: newControl(out), opts: opts}
+	var err error
+	if p.tls, err = opts.TLS.config(p.clock, p.log); err != nil {
+		return err
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another --listen", opts.Listen, err)

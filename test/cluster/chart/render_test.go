@@ -60,7 +60,7 @@ func decode[T any](t *testing.T, text, kind string) []T {
 func TestChartIsClean(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
-	for _, more := range [][]string{nil, {"--set", "redis.secretName=r,serviceMonitor.enabled=true,controller.replicas=1,networkPolicy.enabled=false"}} {
+	for _, more := range [][]string{nil, {"--set", "controller.tls.secretName=a,gateway.tls.secretName=b"}, {"--set", "redis.secretName=r,serviceMonitor.enabled=true,controller.replicas=1,networkPolicy.enabled=false"}} {
 		if out, err := h.Run(t.Context(), append(append([]string{"lint", "--strict", Folder}, named...), more...)...); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -208,5 +208,47 @@ func TestRightsEndAtTheModelsNamespace(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TLS by reference to a Secret: each process gets its own pair, controllers of
+// the gateways' only who signed it, and nobody a key of somebody else's.
+func TestTLSIsByReference(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	deployments := func(args ...string) map[string]corev1.PodSpec {
+		found := map[string]corev1.PodSpec{}
+		for _, d := range render[appsv1.Deployment](t, h, "Deployment", args...) {
+			found[d.Labels["app.kubernetes.io/component"]] = d.Spec.Template.Spec
+		}
+		return found
+	}
+	for process, p := range deployments() {
+		if text := strings.Join(p.Containers[0].Args, " "); strings.Contains(text, "--tls-") || strings.Contains(text, "https://") || strings.Contains(text, "--gateway-ca") {
+			t.Errorf("%s without TLS: %s", process, text)
+		}
+	}
+	set := deployments("--set", "controller.tls.secretName=console-tls,gateway.tls.secretName=api-tls,gateway.service.port=443")
+	for process, secret := range map[string]string{"controller": "console-tls", "gateway": "api-tls"} {
+		p := set[process]
+		args := strings.Join(p.Containers[0].Args, " ")
+		if !strings.Contains(args, "--tls-cert=/etc/modeldock/tls/tls.crt --tls-key=/etc/modeldock/tls/tls.key") {
+			t.Errorf("%s: %s", process, args)
+		}
+		for _, v := range p.Volumes {
+			if v.Secret == nil || v.Name != "tls" && v.Secret.SecretName != "console-tls" && v.Secret.SecretName != "api-tls" {
+				continue
+			}
+			var keys []string
+			for _, item := range v.Secret.Items {
+				keys = append(keys, item.Key)
+			}
+			if v.Name == "tls" && v.Secret.SecretName != secret || v.Name != "tls" && strings.Join(keys, ",") != "ca.crt" {
+				t.Errorf("%s mounts %v of %s as %s", process, keys, v.Secret.SecretName, v.Name)
+			}
+		}
+	}
+	if args := strings.Join(set["controller"].Containers[0].Args, " "); !strings.Contains(args, "--gateway=https://blue-modeldock-gateway.sys.svc:443 --gateway-ca=") {
+		t.Errorf("controllers forward by %s", args)
 	}
 }
