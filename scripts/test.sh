@@ -146,7 +146,7 @@ on_kubernetes() {
   part "on a real Kubernetes: controllers killed, and API server, database and controllers away for 10 s"
   "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./faults
   part "the scheduler of cards, and the policies of the API server"
-  "$tally" -C scheduler -count=1 -timeout 10m ./...
+  "$tally" -C scheduler -count=1 -timeout 10m -tags redis ./...
   "$tally" -count=1 -timeout 10m -tags cluster ./deploy
   layer "what killed clusters held is given back" env CGO_ENABLED=0 go run -C test/cluster ./cmd/cluster free
 }
@@ -172,7 +172,7 @@ if [ "$mode" = quick ]; then
 fi
 
 if [ "$mode" = cluster ]; then
-  layer "MariaDB is installed" bash -c '. scripts/lib.sh; install_packages mariadb-server'
+  layer "MariaDB and Redis are installed" bash -c '. scripts/lib.sh; install_packages mariadb-server redis-server'
   build_kubernetes
   on_kubernetes
   finish
