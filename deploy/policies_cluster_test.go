@@ -242,6 +242,15 @@ func TestDecisionsAreNotForUsers(t *testing.T) {
 	initial := newPod("spoof", nil)
 	initial.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "x", Env: []corev1.EnvVar{{Name: variable, Value: "all"}}}}
 	wantDenied(t, "a variable of an init container", server.Client.Create(ctx, initial), policy, variable+" must not be set")
+	// Where no tenants are, tools may look at every card, but no Pod with cards may.
+	tool := newPod("tool", nil)
+	tool.Namespace, tool.Spec.Containers[0].Env = "others", []corev1.EnvVar{{Name: variable, Value: "all"}}
+	if err := server.Client.Create(ctx, tool); err != nil {
+		t.Errorf("a tool where no tenants are: %v", err)
+	}
+	asking := newPod("spoof", map[string]string{memory: "1"})
+	asking.Namespace, asking.Spec.Containers[0].Env = "others", tool.Spec.Containers[0].Env
+	wantDenied(t, "a variable where no tenants are", server.Client.Create(ctx, asking), policy, variable+" must not be set")
 	// The way that operators hand the decision over stays open.
 	own := newPod("own", map[string]string{memory: "1"})
 	own.Spec.Containers[0].Env = []corev1.EnvVar{{Name: variable, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + card + "']"}}}}

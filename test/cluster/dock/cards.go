@@ -153,7 +153,8 @@ func (c *Cards) Flags() []string {
 	return flags
 }
 
-// tenants is the label of namespaces where nobody but the scheduler decides.
+// tenants is the label of namespaces where what Pods see of cards is decided
+// for them.
 const tenants = `{modeldock.io/tenants: ""}`
 
 // Stop ends the agents; the scheduler ends with the cluster.

@@ -125,7 +125,7 @@ func (d *Dock) start(ctx context.Context) error {
 func (d *Dock) prepareCluster(ctx context.Context) error {
 	c := d.options.Cluster
 	labels := "{}"
-	if d.options.Cards != nil && d.options.Cards.options.Path == DevicePlugin {
+	if d.options.Cards != nil {
 		labels = tenants
 	}
 	if err := c.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+d.Namespace()+", labels: "+labels+"}\n"); err != nil {
