@@ -135,14 +135,17 @@ on_kubernetes() {
   fi
   tail -n 1 "$work/kubernetes.log"
   part "what nodes run is built"
-  local tests=(env CGO_ENABLED=0 MODELDOCK_STATIC_BIN="$work/static/modeldock" "$tally")
+  local tests=(env CGO_ENABLED=0 MODELDOCK_STATIC_BIN="$work/static/modeldock" MODELDOCK_SCHEDULER_BIN="$work/static/modeldock-scheduler" "$tally")
   CGO_ENABLED=0 go build -o "$work/static/modeldock" ./cmd/modeldock || die "modeldock does not build without a C compiler"
+  CGO_ENABLED=0 go build -C scheduler -ldflags "-s -w" -o "$work/static/modeldock-scheduler" ./cmd/modeldock-scheduler || die "modeldock-scheduler does not build"
   part "the test cluster itself"
   "${tests[@]}" -C test/cluster -count=1 -timeout 10m -tags cluster . ./binaries
   part "delivery, operator and endpoints on a real API server"
   "${tests[@]}" -count=1 -timeout 15m -tags cluster ./internal/delivery/kube/ ./internal/delivery/operator/ ./internal/traffic/route/kube/
   part "on a real Kubernetes: the stories, and every broken link"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 4 ./oncluster
+  part "on a real Kubernetes: Pods placed by the memory of each card, and containers that see exactly theirs"
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement ./cards
   part "on a real Kubernetes: controllers killed, and API server, database and controllers away for 10 s"
   "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./faults
   part "the scheduler of cards, and the policies of the API server"
