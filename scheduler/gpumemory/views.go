@@ -78,6 +78,19 @@ func (s *views) of(info fwk.NodeInfo) (*placement.View, error) {
 	return fresh.view, fresh.err
 }
 
+// uuids are the cards of all nodes that were looked at.
+func (s *views) uuids() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var all []string
+	for _, v := range s.nodes {
+		for _, c := range v.cards {
+			all = append(all, c.UUID)
+		}
+	}
+	return all
+}
+
 // cards turns what a node says of its cards, and what is measured on them, into
 // the core's terms.
 func (p *Plugin) cards(described []nodecards.Card, samples map[string]placement.Sample, now time.Time) ([]placement.Card, time.Time, error) {

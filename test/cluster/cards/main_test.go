@@ -92,16 +92,11 @@ func prepare(ctx context.Context) (err error) {
 	if ground.kubeconfig, err = ground.cluster.AddUser(account, "system:serviceaccounts", "system:authenticated"); err != nil {
 		return err
 	}
-	manifests := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + system + "}\n"
-	rights, err := deploy.Agent.ReadFile("agent/rbac.yaml")
+	rights, err := deploy.RightsOf("agent")
 	if err != nil {
 		return err
 	}
-	class, err := deploy.DRA.ReadFile("dra/deviceclass.yaml")
-	if err != nil {
-		return err
-	}
-	for _, text := range []string{manifests, string(rights), string(class)} {
+	for _, text := range []string{deploy.System, rights, deploy.DeviceClass} {
 		if err := ground.cluster.Apply(ctx, text); err != nil {
 			return err
 		}

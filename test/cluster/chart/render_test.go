@@ -60,7 +60,12 @@ func decode[T any](t *testing.T, text, kind string) []T {
 func TestChartIsClean(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
-	for _, more := range [][]string{nil, {"--set", "controller.tls.secretName=a,gateway.tls.secretName=b"}, {"--set", "redis.secretName=r,serviceMonitor.enabled=true,controller.replicas=1,networkPolicy.enabled=false"}} {
+	for _, more := range [][]string{
+		nil,
+		{"--set", "controller.tls.secretName=a,gateway.tls.secretName=b"},
+		{"--set", "redis.secretName=r,serviceMonitor.enabled=true,controller.replicas=1,networkPolicy.enabled=false"},
+		gpuPath("devicePlugin"), gpuPath("dra", "--set", "redis.secretName=r"),
+	} {
 		if out, err := h.Run(t.Context(), append(append([]string{"lint", "--strict", Folder}, named...), more...)...); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -78,6 +83,9 @@ func TestValuesAreChecked(t *testing.T) {
 		{"gatewayToken.token=secret", "token"}, // a secret as a value
 		{"image.digest=sha256:1", "/image/digest"},
 		{"models.podSecurity=none", "/models/podSecurity"},
+		{"gpu.path=magic", "/gpu/path"},
+		{"gpu.schedulerName=default-scheduler", "/gpu/schedulerName"},
+		{"gpu.agent.kubeletDir=kubelet", "/gpu/agent/kubeletDir"},
 		{"gateway.controlURLs={controller:8082}", "/gateway/controlURLs"},
 	} {
 		_, err := h.Run(t.Context(), append(append([]string{"template", "x", Folder}, named...), "--set", c.set)...)
@@ -92,7 +100,7 @@ func TestPodsAreRestricted(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	pods := map[string]corev1.PodSpec{}
-	for _, d := range render[appsv1.Deployment](t, h, "Deployment") {
+	for _, d := range render[appsv1.Deployment](t, h, "Deployment", gpuPath("devicePlugin")...) {
 		pods[d.Name] = d.Spec.Template.Spec
 	}
 	for _, j := range render[struct {
@@ -105,7 +113,7 @@ func TestPodsAreRestricted(t *testing.T) {
 	}](t, h, "Job") {
 		pods["bootstrap"] = j.Spec.Template.Spec
 	}
-	if len(pods) != 3 {
+	if len(pods) != 4 {
 		t.Errorf("%d kinds of Pods", len(pods))
 	}
 	for name, p := range pods {
@@ -149,28 +157,30 @@ func TestRightsAreTheEmbeddedOnes(t *testing.T) {
 		t.Fatalf("%d roles are embedded, %v", len(want), err)
 	}
 	got := map[string][]rbacv1.PolicyRule{}
-	for _, path := range []string{"none", "dra"} { // together they need all of them
+	for _, path := range []string{"devicePlugin", "dra"} { // together they need all of them
 		for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole", "--set", "gpu.path="+path) {
 			got[r.Name] = r.Rules
 		}
 	}
-	for _, r := range render[rbacv1.Role](t, h, "Role", "--set", "bootstrap.enabled=false") {
+	for _, r := range render[rbacv1.Role](t, h, "Role", "--set", "bootstrap.enabled=false,gpu.path=devicePlugin") {
 		got[r.Name] = r.Rules
 	}
 	if !equality.Semantic.DeepEqual(want, got) {
 		t.Errorf("embedded\n%v\nrendered\n%v", want, got)
 	}
 	accounts := map[string]bool{}
-	for _, a := range render[corev1.ServiceAccount](t, h, "ServiceAccount") {
+	for _, a := range render[corev1.ServiceAccount](t, h, "ServiceAccount", "--set", "gpu.path=devicePlugin") {
 		accounts[a.Namespace+"/"+a.Name] = true
 	}
 	for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole") {
-		if strings.HasSuffix(r.Name, "-claims") {
-			t.Errorf("%s is granted although no card comes by a claim", r.Name)
+		if strings.HasSuffix(r.Name, "-claims") || strings.HasSuffix(r.Name, "-agent") {
+			t.Errorf("%s is granted although models have no cards", r.Name)
 		}
 	}
-	for _, b := range render[rbacv1.ClusterRoleBinding](t, h, "ClusterRoleBinding", "--set", "gpu.path=dra") {
-		if _, ok := got[b.RoleRef.Name]; !ok || len(b.Subjects) != 1 || !accounts[b.Subjects[0].Namespace+"/"+b.Subjects[0].Name] {
+	for _, b := range render[rbacv1.ClusterRoleBinding](t, h, "ClusterRoleBinding", "--set", "gpu.path=devicePlugin") {
+		_, ok := got[b.RoleRef.Name]
+		ok = ok || b.RoleRef.Name == "system:kube-scheduler" || b.RoleRef.Name == "system:volume-scheduler"
+		if !ok || len(b.Subjects) != 1 || !accounts[b.Subjects[0].Namespace+"/"+b.Subjects[0].Name] {
 			t.Errorf("%s binds %+v to %+v", b.Name, b.RoleRef, b.Subjects)
 		}
 	}

@@ -1,0 +1,167 @@
+package dock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"modeldock.io/deploy"
+	"modeldock.io/test/cluster"
+)
+
+// The ways of cards to containers, as `modeldock controller --gpu` has them.
+const (
+	DevicePlugin = "device-plugin"
+	DRA          = "dra"
+)
+
+const schedulerName = "modeldock-scheduler"
+
+// CardsOptions say what makes a test cluster one with cards.
+type CardsOptions struct {
+	Cluster   *cluster.Cluster
+	Binary    string // a static `modeldock`
+	Scheduler string // a `modeldock-scheduler`; not needed for DRA
+	Dir       string // of logs
+	Path      string // DevicePlugin (default) or DRA
+	Cards     string // of every real node, as `modeldock agent --cards` has them
+	CardsFile string // instead of Cards
+	Redis     string // HOST:PORT where the memory in use is published; empty: nowhere
+}
+
+// Cards are agents on the real nodes, with simulated cards, and what places
+// Pods on these: modeldock-scheduler, or the cluster's own by claims. A cluster
+// has them once, however many ModelDocks are on it.
+type Cards struct {
+	Agents    []*Process
+	Scheduler *cluster.Component // nil with DRA; it ends with the cluster
+
+	options CardsOptions
+}
+
+// StartCards gives the cluster its cards, and returns when every agent runs.
+func StartCards(ctx context.Context, o CardsOptions) (*Cards, error) {
+	if o.Path == "" {
+		o.Path = DevicePlugin
+	}
+	c := &Cards{options: o}
+	for _, step := range []func(context.Context) error{c.prepare, c.startScheduler, c.startAgents} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+	}
+	return c, nil
+}
+
+// prepare applies accounts, rights and policies.
+func (c *Cards) prepare(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Join(c.options.Dir, "logs"), 0o700); err != nil {
+		return fmt.Errorf("make the folder of the agents' logs: %w", err)
+	}
+	rights, err := deploy.RightsOf("agent", "scheduler")
+	if err != nil {
+		return err
+	}
+	for _, text := range []string{deploy.System, rights, deploy.DeviceClass} {
+		if err := c.options.Cluster.Apply(ctx, text); err != nil {
+			return err
+		}
+	}
+	return fs.WalkDir(deploy.Policies, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || c.options.Path == DRA && !slices.Contains(deploy.ClaimPolicies(), entry.Name()) {
+			return err
+		}
+		text, err := fs.ReadFile(deploy.Policies, path)
+		if err != nil {
+			return err
+		}
+		return c.options.Cluster.Apply(ctx, string(text))
+	})
+}
+
+// user is an account of the system with its rights.
+func (c *Cards) user(name string) (kubeconfig string, err error) {
+	return c.options.Cluster.AddUser("system:serviceaccount:"+System+":"+name, "system:serviceaccounts", "system:authenticated")
+}
+
+func (c *Cards) startScheduler(ctx context.Context) error {
+	if c.options.Path == DRA {
+		return nil
+	}
+	kubeconfig, err := c.user(schedulerName)
+	if err != nil {
+		return err
+	}
+	config := strings.Replace(deploy.SchedulerConfig, "clientConnection: {", fmt.Sprintf("clientConnection: {kubeconfig: %q, ", kubeconfig), 1)
+	config = strings.Replace(config, "{leaderElect: true, ", "{leaderElect: false, ", 1) // there is one
+	if c.options.Redis != "" {
+		config += fmt.Sprintf("    pluginConfig:\n      - {name: GPUMemoryScheduler, args: {redis: %q}}\n", c.options.Redis)
+	}
+	path := filepath.Join(c.options.Dir, schedulerName+".yaml")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		return fmt.Errorf("configure %s: %w", schedulerName, err)
+	}
+	c.Scheduler, err = c.options.Cluster.AddGuest(ctx, schedulerName, func(port int) []string {
+		return []string{c.options.Scheduler, "--config=" + path, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--authentication-skip-lookup", "--authorization-always-allow-paths=/readyz,/metrics", "--v=2"}
+	})
+	return err
+}
+
+func (c *Cards) startAgents(ctx context.Context) error {
+	kubeconfig, err := c.user("modeldock-agent")
+	if err != nil {
+		return err
+	}
+	for _, n := range c.options.Cluster.Nodes() {
+		args := []string{
+			c.options.Binary, "agent", "--node", n.Name, "--kubeconfig", kubeconfig, "--ops-listen", "127.0.0.1:0", "--deliver", c.options.Path,
+			"--kubelet-dir", filepath.Dir(n.DevicePluginDir()), "--cdi-dir", n.CDIDir(),
+		}
+		if c.options.CardsFile != "" {
+			args = append(args, "--cards-file", c.options.CardsFile)
+		} else {
+			args = append(args, "--cards", c.options.Cards)
+		}
+		if c.options.Redis != "" {
+			args = append(args, "--redis", c.options.Redis)
+		}
+		name := "agent-" + n.Name
+		p := &Process{Name: name, args: args, env: os.Environ(), log: filepath.Join(c.options.Dir, "logs", name+".log")}
+		c.Agents = append(c.Agents, p)
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Flags are what controllers are told of it.
+func (c *Cards) Flags() []string {
+	flags := []string{"--gpu", c.options.Path}
+	if c.options.Path == DevicePlugin {
+		flags = append(flags, "--gpu-scheduler", schedulerName)
+	}
+	if c.options.Redis != "" {
+		flags = append(flags, "--redis", c.options.Redis)
+	}
+	return flags
+}
+
+// tenants is the label of namespaces where what Pods see of cards is decided
+// for them.
+const tenants = `{modeldock.io/tenants: ""}`
+
+// Stop ends the agents; the scheduler ends with the cluster.
+func (c *Cards) Stop() error {
+	var errs []error
+	for _, p := range c.Agents {
+		errs = append(errs, p.Stop())
+	}
+	return errors.Join(errs...)
+}
