@@ -77,7 +77,7 @@ func calls() []call {
 		{"GET", "/requests/{id}/evidence", "/requests/three/evidence?tenant=team-a", "", 200},
 		{"GET", "/requests/{id}/journal", "/requests/one/journal?tenant=team-a", "", 200},
 		{"GET", "/requests/{id}/logs", "/requests/one/logs?tenant=team-a&tail=5", "", 200},
-		{"GET", "/requests/{id}/scaling", "/requests/one/scaling?tenant=team-a", "", 501},
+		{"GET", "/requests/{id}/scaling", "/requests/one/scaling?tenant=team-a", "", 200},
 		{"GET", "/traces/{requestId}", "/traces/i1", "", 200},
 		{"GET", "/tenants", "/tenants", "", 200},
 		{"GET", "/tenants/{tenant}", "/tenants/team-a", "", 200},

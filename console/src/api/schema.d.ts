@@ -148,7 +148,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** @description Not built yet; answers 501. */
+        /** @description Why the model has the number of replicas that it has; the latest changes, newest first. */
         get: operations["getScaling"];
         put?: never;
         post?: never;
@@ -749,6 +749,51 @@ export interface components {
             type: "Pods" | "Percent";
             value: number;
             periodSeconds: number;
+        };
+        ScalingReport: {
+            id: string;
+            tenant: string;
+            /** @enum {string} */
+            actuator: "direct" | "hpa" | "keda" | "none";
+            paused: boolean;
+            min: number;
+            max: number;
+            /** @description Replicas that are asked for */
+            wanted: number;
+            /** @description Replicas that are paid for */
+            funded: number;
+            /** @description Replicas that should run; the lesser of both */
+            running: number;
+            ready: number;
+            latest?: components["schemas"]["ScalingDecision"];
+            /** @description What keeps it from what is wanted, or from changing at all */
+            note?: string;
+            items: components["schemas"]["ScalingDecision"][];
+            /** @description Always empty */
+            next: string;
+        };
+        ScalingDecision: {
+            at: components["schemas"]["Time"];
+            from: number;
+            to: number;
+            reason: string;
+            message?: string;
+            limitedBy?: string[];
+            /** @description Signals that are not known; while one is */
+            missing?: string[];
+            inputs?: components["schemas"]["ScalingInput"][];
+        };
+        ScalingInput: {
+            metric: string;
+            /**
+             * Format: double
+             * @description Per replica; absent where it is not known
+             */
+            value?: number;
+            /** Format: double */
+            target: number;
+            /** @description Replicas that this signal alone asks for */
+            proposal: number;
         };
         TrafficShare: {
             /** @default 100 */
@@ -1568,6 +1613,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description The latest decision and changes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScalingReport"];
+                };
+            };
             default: components["responses"]["Error"];
         };
     };

@@ -336,6 +336,30 @@ func (e ScalingPolicyType) Valid() bool {
 	}
 }
 
+// Defines values for ScalingReportActuator.
+const (
+	ScalingReportActuatorDirect ScalingReportActuator = "direct"
+	ScalingReportActuatorHpa    ScalingReportActuator = "hpa"
+	ScalingReportActuatorKeda   ScalingReportActuator = "keda"
+	ScalingReportActuatorNone   ScalingReportActuator = "none"
+)
+
+// Valid indicates whether the value is a known member of the ScalingReportActuator enum.
+func (e ScalingReportActuator) Valid() bool {
+	switch e {
+	case ScalingReportActuatorDirect:
+		return true
+	case ScalingReportActuatorHpa:
+		return true
+	case ScalingReportActuatorKeda:
+		return true
+	case ScalingReportActuatorNone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ScalingRulesSelectPolicy.
 const (
 	Disabled ScalingRulesSelectPolicy = "Disabled"
@@ -1031,6 +1055,33 @@ type ScalingBehavior struct {
 	ScaleUp   *ScalingRules `json:"scaleUp,omitempty"`
 }
 
+// ScalingDecision defines model for ScalingDecision.
+type ScalingDecision struct {
+	// At RFC 3339 in UTC with six digits of the second's fraction
+	At        Time            `json:"at"`
+	From      int             `json:"from"`
+	Inputs    *[]ScalingInput `json:"inputs,omitempty"`
+	LimitedBy *[]string       `json:"limitedBy,omitempty"`
+	Message   *string         `json:"message,omitempty"`
+
+	// Missing Signals that are not known; while one is
+	Missing *[]string `json:"missing,omitempty"`
+	Reason  string    `json:"reason"`
+	To      int       `json:"to"`
+}
+
+// ScalingInput defines model for ScalingInput.
+type ScalingInput struct {
+	Metric string `json:"metric"`
+
+	// Proposal Replicas that this signal alone asks for
+	Proposal int     `json:"proposal"`
+	Target   float64 `json:"target"`
+
+	// Value Per replica; absent where it is not known
+	Value *float64 `json:"value,omitempty"`
+}
+
 // ScalingPolicy defines model for ScalingPolicy.
 type ScalingPolicy struct {
 	PeriodSeconds int               `json:"periodSeconds"`
@@ -1040,6 +1091,37 @@ type ScalingPolicy struct {
 
 // ScalingPolicyType defines model for ScalingPolicy.Type.
 type ScalingPolicyType string
+
+// ScalingReport defines model for ScalingReport.
+type ScalingReport struct {
+	Actuator ScalingReportActuator `json:"actuator"`
+
+	// Funded Replicas that are paid for
+	Funded int               `json:"funded"`
+	Id     string            `json:"id"`
+	Items  []ScalingDecision `json:"items"`
+	Latest *ScalingDecision  `json:"latest,omitempty"`
+	Max    int               `json:"max"`
+	Min    int               `json:"min"`
+
+	// Next Always empty
+	Next string `json:"next"`
+
+	// Note What keeps it from what is wanted, or from changing at all
+	Note   *string `json:"note,omitempty"`
+	Paused bool    `json:"paused"`
+	Ready  int     `json:"ready"`
+
+	// Running Replicas that should run; the lesser of both
+	Running int    `json:"running"`
+	Tenant  string `json:"tenant"`
+
+	// Wanted Replicas that are asked for
+	Wanted int `json:"wanted"`
+}
+
+// ScalingReportActuator defines model for ScalingReport.Actuator.
+type ScalingReportActuator string
 
 // ScalingRules defines model for ScalingRules.
 type ScalingRules struct {
@@ -1618,7 +1700,7 @@ type ClientInterface interface {
 
 	// GetScaling performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 	//
-	// Not built yet; answers 501.
+	// Why the model has the number of replicas that it has; the latest changes, newest first.
 	GetScaling(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteSession performs a DELETE /session (the `DeleteSession` operationId) request.
@@ -2188,7 +2270,7 @@ func (c *Client) ReleaseRequest(ctx context.Context, id ID, params *ReleaseReque
 
 // GetScaling performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 //
-// Not built yet; answers 501.
+// Why the model has the number of replicas that it has; the latest changes, newest first.
 func (c *Client) GetScaling(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetScalingRequest(c.Server, id, params)
 	if err != nil {
@@ -4557,7 +4639,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetScalingWithResponse performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 	//
-	// Not built yet; answers 501.
+	// Why the model has the number of replicas that it has; the latest changes, newest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	GetScalingWithResponse(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*GetScalingResponse, error)
@@ -5904,8 +5986,15 @@ func (r ReleaseRequestResponse) ContentType() string {
 type GetScalingResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ScalingReport
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetScalingResponse) GetJSON200() *ScalingReport {
+	return r.JSON200
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -6953,7 +7042,7 @@ func (c *ClientWithResponses) ReleaseRequestWithResponse(ctx context.Context, id
 
 // GetScalingWithResponse performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 //
-// Not built yet; answers 501.
+// Why the model has the number of replicas that it has; the latest changes, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
 func (c *ClientWithResponses) GetScalingWithResponse(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*GetScalingResponse, error) {
@@ -8052,6 +8141,13 @@ func ParseGetScalingResponse(rsp *http.Response) (*GetScalingResponse, error) {
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ScalingReport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
