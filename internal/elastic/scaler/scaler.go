@@ -78,7 +78,7 @@ type Config struct {
 }
 
 // DefaultPeriod is the pause between two rounds.
-const DefaultPeriod = 5 * time.Second
+const DefaultPeriod = 2 * time.Second
 
 // breath is the least pause between two rounds: hints come in bursts.
 const breath = 100 * time.Millisecond
