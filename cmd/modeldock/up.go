@@ -57,6 +57,8 @@ func (c *cli) upCommand() *cobra.Command {
 	tlsFlags(f, &o.TLS)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
+	f.DurationVar(&o.Scaling.Every, "scale-every", o.Scaling.Every, "pause between two rounds of scaling; a sleeping model's first call waits for none")
+	f.DurationVar(&o.Scaling.Residence, "min-residence", o.Scaling.Residence, "how long a model keeps its card before it may be asked to make room for another")
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.BoolVar(&accessLog, "access-log", false, "write one line of JSON to standard output for each request to /v1")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at release and shutdown")

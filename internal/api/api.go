@@ -16,12 +16,13 @@ import (
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/evidence"
 	"modeldock.io/internal/modelspec"
 	"modeldock.io/internal/traffic"
 )
 
-// MaxBody bounds every request body but an import's.
+// MaxBody bounds every request body but an import's and a trace's.
 const MaxBody = 64 << 10
 
 // Target is what the API shows of delivery.
@@ -43,6 +44,12 @@ type Load interface {
 	Queue(ref budget.Ref) int
 }
 
+// Scaling explains a model's number of replicas. Its errors are the ledger's
+// and the target's.
+type Scaling interface {
+	Explain(ctx context.Context, ref budget.Ref) (scaler.Report, error)
+}
+
 // Stepper runs one round of a loop that stands still under --manual.
 type Stepper interface {
 	Step(ctx context.Context, what string, count int, crashBefore string) ([]openapi.StepDone, error)
@@ -55,6 +62,7 @@ type Config struct {
 	Target   Target
 	Fleet    Fleet
 	Load     Load
+	Scaling  Scaling
 	Stepper  Stepper
 	Restorer Restorer
 	// SpoolDir keeps the body of an import while it is judged; empty: the
@@ -83,11 +91,12 @@ type Server struct {
 	collector evidence.Collector
 	engine    *gin.Engine
 	exporting chan struct{} // held by the one export under way
+	replaying chan struct{} // held by the one simulation under way
 }
 
 // New builds the server; Handler serves it.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1)}
+	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: make(chan struct{}, 1)}
 	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock, Halted: s.standstill}
 	s.engine = s.routes()
 	return s
@@ -119,8 +128,11 @@ func (s *Server) routes() *gin.Engine {
 // cuts one that only turns out to be.
 func (s *Server) limitBody(c *gin.Context) {
 	limit := int64(MaxBody)
-	if c.Request.URL.Path == importPath {
+	switch c.Request.URL.Path {
+	case importPath:
 		limit = MaxImport
+	case simulatePath:
+		limit = maxTrace
 	}
 	if c.Request.ContentLength > limit {
 		c.Header("Connection", "close")

@@ -20,6 +20,7 @@ import (
 	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/console"
+	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/traffic/feed"
 	"modeldock.io/internal/traffic/gateway"
 )
@@ -33,6 +34,7 @@ type controller struct {
 	feed      *feed.Server // the same
 	tls       *tls.Config  // nil: none
 	forwarded http.Handler // of console users' calls
+	scaler    *scaler.Scaler
 }
 
 // Controller runs parts of the control plane until ctx ends. started is
@@ -101,10 +103,13 @@ func (c *controller) build(ctx context.Context) error {
 	c.buildAccounts(c.world.target(), incarnation, c.world.lease())
 	c.doubt.Halt("it is not known yet whether the ledger is older than what was delivered; whoever has the objects must answer first: " + c.world.where())
 	c.health.report(ctx, "restore", c.stillStanding())
+	if err := c.buildScaler(); err != nil {
+		return err
+	}
 	if link := c.opts.Gateways; link.Listen != "" {
 		c.directory = newDirectory(c.ledger, c.target, c.clock, c.log)
 		c.feed = feed.NewServer(feed.ServerConfig{
-			Token: link.Token, Snapshot: c.directory.snapshot, Refresh: c.directory.refreshSince, Store: c.ledger.PutInferences, Clock: c.clock, Logger: c.log,
+			Token: link.Token, Snapshot: c.directory.snapshot, Refresh: c.directory.refreshSince, Store: c.ledger.PutInferences, Wake: c.scaler.Wake, Clock: c.clock, Logger: c.log,
 		})
 		c.directory.changed = c.feed.Changed
 	}
@@ -114,6 +119,7 @@ func (c *controller) build(ctx context.Context) error {
 		views.sources = append(views.sources, gatewaySource(url, c.opts.Gateways.Token))
 	}
 	cfg.Fleet, cfg.Load, cfg.OnLoopback = c.world.fleet(), views, onLoopback(c.opts.Listen)
+	cfg.Scaling = c.scaler
 	cfg.Restorer, cfg.SpoolDir = restorer{c.control, nil}, os.TempDir()
 	c.api = api.New(cfg)
 	return errors.Join(c.registerMetrics())
@@ -177,7 +183,11 @@ func (c *controller) start(ctx context.Context, listen net.Addr, failed chan<- e
 	watch(func() error { return c.world.follow(ctx, c.targetChanged) })
 	c.startAccounts(ctx, parts{admit: c.runs(partAdmit), deliver: c.runs(partDeliver)})
 	if c.opts.Cluster.Enabled && c.runs(partOperate) {
-		watch(func() error { return operate(ctx, c.opts, listen, c.log) })
+		moved, seen := c.moved.listen(), c.observed.listen()
+		wake := merge(ctx, moved, seen)
+		watch(func() error {
+			return operate(ctx, c.opts, listen, func(ctx context.Context) { c.scaler.Run(ctx, wake) }, c.log)
+		})
 	}
 	if c.directory != nil {
 		moved, seen := c.moved.listen(), c.observed.listen()

@@ -15,7 +15,7 @@ const (
 	partAPI     = "api"     // the management API and the console
 	partAdmit   = "admit"   // admission, expiry, verification
 	partDeliver = "deliver" // the relay of intents, readiness, credits
-	partOperate = "operate" // on a cluster: ModelServices to Deployments, by whoever holds the Lease
+	partOperate = "operate" // on a cluster: ModelServices to Deployments, and their numbers of replicas, by whoever holds the Lease
 )
 
 // ControllerParts are all of them.
@@ -40,6 +40,7 @@ type ControllerOptions struct {
 	// cluster each object with its children.
 	ReconcileEvery time.Duration
 	Gateways       GatewayLink
+	Scaling        ScalingOptions
 }
 
 // Drain is how a replica on a cluster ends.
@@ -83,12 +84,13 @@ func DefaultControllerOptions() ControllerOptions {
 		Listen: "127.0.0.1:8081", Cluster: Cluster{Namespace: DefaultNamespace, System: DefaultSystemNamespace}, Parts: ControllerParts(),
 		Drain: Drain{Delay: 5 * time.Second, LongestStream: 10 * time.Minute}, GPU: DefaultGPUOptions(),
 		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second, ReconcileEvery: time.Minute,
+		Scaling: DefaultScalingOptions(),
 	}
 }
 
 // Validate returns every error at once, each saying what to write instead.
 func (o ControllerOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure)}
+	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure), o.Scaling.validate()}
 	if o.OpsListen != "" {
 		errs = append(errs, validateListen(o.OpsListen, o.Insecure))
 	}

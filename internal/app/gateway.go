@@ -150,7 +150,7 @@ func (g *gatewayProcess) build(ctx context.Context) (err error) {
 	g.gateway, err = gateway.New(g.tells.configure(gateway.Config{
 		Snapshot: g.feed.Snapshot, Refresh: g.feed.Refresh, Table: g.table, Recorder: g.recorder, Logger: g.log,
 		Limiter: g.counts.limiter, Results: g.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(g.feed.Snapshot(), tenant) },
-		Principal: g.consoleUser, Registerer: g.registry,
+		Principal: g.consoleUser, Registerer: g.registry, Wake: g.wake,
 	}))
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)
@@ -185,6 +185,8 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	defer stopWork()
 	followed := make(chan error, 1)
 	go func() { followed <- g.opts.Endpoints.follow(work, g.feed, g.table.Set, g.log) }()
+	told := make(chan struct{})
+	go func() { defer close(told); g.tellMachine(work) }()
 	fed := make(chan struct{})
 	go func() { defer close(fed); g.feed.Run(work) }()
 	server, side := gateway.NewServer(g.gateway), opsServer(g.opsHandler())
@@ -204,10 +206,10 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	case err = <-followed:
 		err = errors.Join(errors.New("the endpoints cannot be followed"), err)
 	}
-	return errors.Join(err, g.shutdown(server, side, stopWork, fed))
+	return errors.Join(err, g.shutdown(server, side, stopWork, fed, told))
 }
 
-func (g *gatewayProcess) shutdown(server *gateway.Server, side *http.Server, stopWork func(), fed <-chan struct{}) error {
+func (g *gatewayProcess) shutdown(server *gateway.Server, side *http.Server, stopWork func(), fed, told <-chan struct{}) error {
 	g.health.ready(false)
 	drain, cancel := context.WithTimeout(context.Background(), g.opts.StopGrace)
 	defer cancel()
@@ -221,6 +223,7 @@ func (g *gatewayProcess) shutdown(server *gateway.Server, side *http.Server, sto
 	err := errors.Join(g.counts.close(), g.recorder.FlushAndClose(last), g.tells.spans.Close(last))
 	stopWork()
 	<-fed
+	<-told
 	_ = side.Close()
 	g.log.Info("stopped")
 	return err

@@ -30,6 +30,7 @@ type UpOptions struct {
 	HeadWait  time.Duration
 	StopGrace time.Duration
 	Counts    CountOptions
+	Scaling   ScalingOptions
 	AccessLog io.Writer // gets one line for each call of a model; nil for none
 	Version   string
 	// Executable is the binary that supervises models; this one.
@@ -45,6 +46,7 @@ func DefaultUpOptions() UpOptions {
 		HeadWait:  budget.DefaultHeadWait,
 		StopGrace: 30 * time.Second,
 		Counts:    DefaultCountOptions(),
+		Scaling:   DefaultScalingOptions(),
 	}
 }
 
@@ -57,7 +59,7 @@ const (
 // Validate returns every error at once, each saying what to write instead.
 func (o UpOptions) Validate() error {
 	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate()}
-	errs = append(errs, o.validateStore(), o.Counts.Validate())
+	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate())
 	if o.Cards != "" {
 		if _, err := device.ParseCards("", o.Cards); err != nil {
 			errs = append(errs, fmt.Errorf("--%w", err))

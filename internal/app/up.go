@@ -19,6 +19,7 @@ import (
 	"modeldock.io/internal/delivery/local"
 	"modeldock.io/internal/delivery/remote"
 	"modeldock.io/internal/device"
+	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway"
 	"modeldock.io/internal/traffic/route"
@@ -48,6 +49,8 @@ type platform struct {
 	gateway   *gateway.Gateway
 	directory *directory
 	counts    counts
+	loads     *gatewayLoads // of other processes
+	scaler    *scaler.Scaler
 	tells     telemetry
 	files     *stamps     // the stamps in the data directory
 	tls       *tls.Config // nil: none
@@ -192,18 +195,21 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 	p.gateway, err = gateway.New(p.tells.configure(gateway.Config{
 		Snapshot: p.directory.snapshot, Refresh: p.directory.refreshSince, Table: p.table, Recorder: p.recorder, Clock: p.clock, Logger: p.log,
 		Limiter: p.counts.limiter, Results: p.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(p.directory.snapshot(), tenant) },
-		Principal: p.consolePrincipal, Registerer: p.registry,
+		Principal: p.consolePrincipal, Registerer: p.registry, Wake: p.wake,
 	}))
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)
 	}
 	p.directory.changed = p.gateway.SnapshotChanged
+	p.loads = newGatewayLoads(p.clock)
+	p.buildScaler()
 	return nil
 }
 
 func (p *platform) buildAPI() {
 	cfg := p.apiConfig()
 	cfg.Fleet, cfg.Load, cfg.Recent, cfg.OnLoopback = fleet{p.machine}, load{p}, p.recorder.Find, p.opts.onLoopback()
+	cfg.Scaling = p.scaler
 	cfg.Restorer, cfg.SpoolDir = restorer{p.control, p.machine}, p.dir.path
 	if p.opts.Manual {
 		cfg.Stepper = stepper{p.control}

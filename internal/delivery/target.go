@@ -142,7 +142,9 @@ type Status struct {
 }
 
 // Asleep reports whether it runs nothing because nobody asks for a replica.
-func (s Status) Asleep() bool { return s.Exists && s.DeletingAt.IsZero() && s.Asked == 0 && s.Wanted == 0 }
+func (s Status) Asleep() bool {
+	return s.Exists && s.DeletingAt.IsZero() && s.Asked == 0 && s.Wanted == 0
+}
 
 // Processes is the number of replicas that have a process or a Pod, in whatever
 // phase: also one that terminates still holds its card.

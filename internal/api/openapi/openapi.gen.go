@@ -336,6 +336,30 @@ func (e ScalingPolicyType) Valid() bool {
 	}
 }
 
+// Defines values for ScalingReportActuator.
+const (
+	ScalingReportActuatorDirect ScalingReportActuator = "direct"
+	ScalingReportActuatorHpa    ScalingReportActuator = "hpa"
+	ScalingReportActuatorKeda   ScalingReportActuator = "keda"
+	ScalingReportActuatorNone   ScalingReportActuator = "none"
+)
+
+// Valid indicates whether the value is a known member of the ScalingReportActuator enum.
+func (e ScalingReportActuator) Valid() bool {
+	switch e {
+	case ScalingReportActuatorDirect:
+		return true
+	case ScalingReportActuatorHpa:
+		return true
+	case ScalingReportActuatorKeda:
+		return true
+	case ScalingReportActuatorNone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ScalingRulesSelectPolicy.
 const (
 	Disabled ScalingRulesSelectPolicy = "Disabled"
@@ -351,6 +375,42 @@ func (e ScalingRulesSelectPolicy) Valid() bool {
 	case Max:
 		return true
 	case Min:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SimulatedPolicyBase.
+const (
+	SimulatedPolicyBaseModel        SimulatedPolicyBase = "model"
+	SimulatedPolicyBaseReferenceHpa SimulatedPolicyBase = "reference-hpa"
+)
+
+// Valid indicates whether the value is a known member of the SimulatedPolicyBase enum.
+func (e SimulatedPolicyBase) Valid() bool {
+	switch e {
+	case SimulatedPolicyBaseModel:
+		return true
+	case SimulatedPolicyBaseReferenceHpa:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SimulatedPolicyWorkload.
+const (
+	SimulatedPolicyWorkloadBatch  SimulatedPolicyWorkload = "batch"
+	SimulatedPolicyWorkloadOnline SimulatedPolicyWorkload = "online"
+)
+
+// Valid indicates whether the value is a known member of the SimulatedPolicyWorkload enum.
+func (e SimulatedPolicyWorkload) Valid() bool {
+	switch e {
+	case SimulatedPolicyWorkloadBatch:
+		return true
+	case SimulatedPolicyWorkloadOnline:
 		return true
 	default:
 		return false
@@ -1031,6 +1091,33 @@ type ScalingBehavior struct {
 	ScaleUp   *ScalingRules `json:"scaleUp,omitempty"`
 }
 
+// ScalingDecision defines model for ScalingDecision.
+type ScalingDecision struct {
+	// At RFC 3339 in UTC with six digits of the second's fraction
+	At        Time            `json:"at"`
+	From      int             `json:"from"`
+	Inputs    *[]ScalingInput `json:"inputs,omitempty"`
+	LimitedBy *[]string       `json:"limitedBy,omitempty"`
+	Message   *string         `json:"message,omitempty"`
+
+	// Missing Signals that are not known; while one is
+	Missing *[]string `json:"missing,omitempty"`
+	Reason  string    `json:"reason"`
+	To      int       `json:"to"`
+}
+
+// ScalingInput defines model for ScalingInput.
+type ScalingInput struct {
+	Metric string `json:"metric"`
+
+	// Proposal Replicas that this signal alone asks for
+	Proposal int     `json:"proposal"`
+	Target   float64 `json:"target"`
+
+	// Value Per replica; absent where it is not known
+	Value *float64 `json:"value,omitempty"`
+}
+
 // ScalingPolicy defines model for ScalingPolicy.
 type ScalingPolicy struct {
 	PeriodSeconds int               `json:"periodSeconds"`
@@ -1040,6 +1127,37 @@ type ScalingPolicy struct {
 
 // ScalingPolicyType defines model for ScalingPolicy.Type.
 type ScalingPolicyType string
+
+// ScalingReport defines model for ScalingReport.
+type ScalingReport struct {
+	Actuator ScalingReportActuator `json:"actuator"`
+
+	// Funded Replicas that are paid for
+	Funded int               `json:"funded"`
+	Id     string            `json:"id"`
+	Items  []ScalingDecision `json:"items"`
+	Latest *ScalingDecision  `json:"latest,omitempty"`
+	Max    int               `json:"max"`
+	Min    int               `json:"min"`
+
+	// Next Always empty
+	Next string `json:"next"`
+
+	// Note What keeps it from what is wanted, or from changing at all
+	Note   *string `json:"note,omitempty"`
+	Paused bool    `json:"paused"`
+	Ready  int     `json:"ready"`
+
+	// Running Replicas that should run; the lesser of both
+	Running int    `json:"running"`
+	Tenant  string `json:"tenant"`
+
+	// Wanted Replicas that are asked for
+	Wanted int `json:"wanted"`
+}
+
+// ScalingReportActuator defines model for ScalingReport.Actuator.
+type ScalingReportActuator string
 
 // ScalingRules defines model for ScalingRules.
 type ScalingRules struct {
@@ -1082,6 +1200,88 @@ type Session struct {
 	ExpiresAt Time    `json:"expiresAt"`
 	Role      Role    `json:"role"`
 	Tenant    *string `json:"tenant,omitempty"`
+}
+
+// Simulate defines model for Simulate.
+type Simulate struct {
+	Model *Model `json:"model,omitempty"`
+
+	// Name Of the trace; for the answer
+	Name *string `json:"name,omitempty"`
+
+	// Policies Left out: reference-hpa, and the model as it is
+	Policies *[]SimulatedPolicy `json:"policies,omitempty"`
+
+	// Replica How one replica behaves; what is left out is usual for the class
+	Replica *SimulatedReplica `json:"replica,omitempty"`
+
+	// Seed For traces of rates
+	Seed *int64 `json:"seed,omitempty"`
+
+	// Share Share of the requests to replay
+	Share *float64 `json:"share,omitempty"`
+
+	// Trace CSV of Azure's, Mooncake's or ServeGen's form
+	Trace string `json:"trace"`
+}
+
+// SimulatedPolicy defines model for SimulatedPolicy.
+type SimulatedPolicy struct {
+	// Base The model with what follows laid over it, or the reference as it is
+	Base     *SimulatedPolicyBase `json:"base,omitempty"`
+	Name     string               `json:"name"`
+	Replicas *PatchedReplicas     `json:"replicas,omitempty"`
+
+	// Scaling How the number of replicas follows the load between replicas.min and replicas.max. What is left out is the bundle's of class and workload
+	Scaling  *Scaling                 `json:"scaling,omitempty"`
+	Workload *SimulatedPolicyWorkload `json:"workload,omitempty"`
+}
+
+// SimulatedPolicyBase The model with what follows laid over it, or the reference as it is
+type SimulatedPolicyBase string
+
+// SimulatedPolicyWorkload defines model for SimulatedPolicy.Workload.
+type SimulatedPolicyWorkload string
+
+// SimulatedReplica How one replica behaves; what is left out is usual for the class
+type SimulatedReplica struct {
+	ColdStartSeconds *float64 `json:"coldStartSeconds,omitempty"`
+	Concurrency      *int     `json:"concurrency,omitempty"`
+
+	// FirstChunkSeconds Of an empty prompt
+	FirstChunkSeconds *float64 `json:"firstChunkSeconds,omitempty"`
+
+	// ObjectiveSeconds A first chunk later than this is late
+	ObjectiveSeconds      *float64 `json:"objectiveSeconds,omitempty"`
+	PromptTokensPerSecond *float64 `json:"promptTokensPerSecond,omitempty"`
+	SecondsPerToken       *float64 `json:"secondsPerToken,omitempty"`
+}
+
+// Simulation defines model for Simulation.
+type Simulation struct {
+	Policies []SimulationResult `json:"policies"`
+	Requests int                `json:"requests"`
+	Trace    string             `json:"trace"`
+}
+
+// SimulationPercentiles defines model for SimulationPercentiles.
+type SimulationPercentiles struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// SimulationResult defines model for SimulationResult.
+type SimulationResult struct {
+	// Attainment Share of first chunks within the objective
+	Attainment        float64               `json:"attainment"`
+	ColdStarts        int                   `json:"coldStarts"`
+	DirectionChanges  int                   `json:"directionChanges"`
+	FirstChunkSeconds SimulationPercentiles `json:"firstChunkSeconds"`
+	GpuHours          float64               `json:"gpuHours"`
+	Late              int                   `json:"late"`
+	Name              string                `json:"name"`
+	WaitSeconds       SimulationPercentiles `json:"waitSeconds"`
 }
 
 // Standing The figures behind a waiting request's reason
@@ -1378,6 +1578,9 @@ type ReleaseRequestJSONRequestBody = ReleaseReason
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = NewSession
 
+// SimulateJSONRequestBody defines body for Simulate for application/json ContentType.
+type SimulateJSONRequestBody = Simulate
+
 // StepJSONRequestBody defines body for Step for application/json ContentType.
 type StepJSONRequestBody = Step
 
@@ -1618,7 +1821,7 @@ type ClientInterface interface {
 
 	// GetScaling performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 	//
-	// Not built yet; answers 501.
+	// Why the model has the number of replicas that it has; the latest changes, newest first.
 	GetScaling(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteSession performs a DELETE /session (the `DeleteSession` operationId) request.
@@ -1639,10 +1842,17 @@ type ClientInterface interface {
 	// Signs the console in; sets an HttpOnly, SameSite=Strict cookie.
 	CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// Simulate performs a POST /simulate (the `Simulate` operationId) request.
+	// SimulateWithBody performs a POST /simulate (the `Simulate` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
-	Simulate(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+	SimulateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Simulate performs a POST /simulate (the `Simulate` operationId) request.
+	// Takes a body of the `application/json` content type.
+	//
+	// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+	Simulate(ctx context.Context, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// StepWithBody performs a POST /step (the `Step` operationId) request,
 	// with any type of body and a specified content type.
@@ -2188,7 +2398,7 @@ func (c *Client) ReleaseRequest(ctx context.Context, id ID, params *ReleaseReque
 
 // GetScaling performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 //
-// Not built yet; answers 501.
+// Why the model has the number of replicas that it has; the latest changes, newest first.
 func (c *Client) GetScaling(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetScalingRequest(c.Server, id, params)
 	if err != nil {
@@ -2259,11 +2469,28 @@ func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONReques
 	return c.Client.Do(req)
 }
 
-// Simulate performs a POST /simulate (the `Simulate` operationId) request.
+// SimulateWithBody performs a POST /simulate (the `Simulate` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
-func (c *Client) Simulate(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSimulateRequest(c.Server)
+// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+func (c *Client) SimulateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSimulateRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Simulate performs a POST /simulate (the `Simulate` operationId) request.
+// Takes a body of the `application/json` content type.
+//
+// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+func (c *Client) Simulate(ctx context.Context, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSimulateRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3906,8 +4133,19 @@ func NewCreateSessionRequestWithBody(server string, contentType string, body io.
 	return req, nil
 }
 
-// NewSimulateRequest constructs an http.Request for the Simulate method
-func NewSimulateRequest(server string) (*http.Request, error) {
+// NewSimulateRequest calls the generic Simulate builder with application/json body
+func NewSimulateRequest(server string, body SimulateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSimulateRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewSimulateRequestWithBody constructs an http.Request for the Simulate method, with any body, and a specified content type
+func NewSimulateRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -3925,10 +4163,12 @@ func NewSimulateRequest(server string) (*http.Request, error) {
 		return nil, err
 	}
 
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -4557,7 +4797,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetScalingWithResponse performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 	//
-	// Not built yet; answers 501.
+	// Why the model has the number of replicas that it has; the latest changes, newest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	GetScalingWithResponse(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*GetScalingResponse, error)
@@ -4586,12 +4826,19 @@ type ClientWithResponsesInterface interface {
 	// Signs the console in; sets an HttpOnly, SameSite=Strict cookie.
 	CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
 
-	// SimulateWithResponse performs a POST /simulate (the `Simulate` operationId) request.
+	// SimulateWithBodyWithResponse performs a POST /simulate (the `Simulate` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
+	// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
 	//
 	// Returns a wrapper object for the known response body format(s).
-	SimulateWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*SimulateResponse, error)
+	SimulateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SimulateResponse, error)
+
+	// SimulateWithResponse performs a POST /simulate (the `Simulate` operationId) request.
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+	SimulateWithResponse(ctx context.Context, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*SimulateResponse, error)
 
 	// StepWithBodyWithResponse performs a POST /step (the `Step` operationId) request,
 	// with any type of body and a specified content type.
@@ -5904,8 +6151,15 @@ func (r ReleaseRequestResponse) ContentType() string {
 type GetScalingResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ScalingReport
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetScalingResponse) GetJSON200() *ScalingReport {
+	return r.JSON200
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -6082,8 +6336,15 @@ func (r CreateSessionResponse) ContentType() string {
 type SimulateResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Simulation
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SimulateResponse) GetJSON200() *Simulation {
+	return r.JSON200
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -6953,7 +7214,7 @@ func (c *ClientWithResponses) ReleaseRequestWithResponse(ctx context.Context, id
 
 // GetScalingWithResponse performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 //
-// Not built yet; answers 501.
+// Why the model has the number of replicas that it has; the latest changes, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
 func (c *ClientWithResponses) GetScalingWithResponse(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*GetScalingResponse, error) {
@@ -7012,13 +7273,26 @@ func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, bod
 	return ParseCreateSessionResponse(rsp)
 }
 
-// SimulateWithResponse performs a POST /simulate (the `Simulate` operationId) request.
+// SimulateWithBodyWithResponse performs a POST /simulate (the `Simulate` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
+// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
 //
 // Returns a wrapper object for the known response body format(s).
-func (c *ClientWithResponses) SimulateWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*SimulateResponse, error) {
-	rsp, err := c.Simulate(ctx, reqEditors...)
+func (c *ClientWithResponses) SimulateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SimulateResponse, error) {
+	rsp, err := c.SimulateWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSimulateResponse(rsp)
+}
+
+// SimulateWithResponse performs a POST /simulate (the `Simulate` operationId) request.
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+func (c *ClientWithResponses) SimulateWithResponse(ctx context.Context, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*SimulateResponse, error) {
+	rsp, err := c.Simulate(ctx, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -8052,6 +8326,13 @@ func ParseGetScalingResponse(rsp *http.Response) (*GetScalingResponse, error) {
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ScalingReport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -8173,6 +8454,13 @@ func ParseSimulateResponse(rsp *http.Response) (*SimulateResponse, error) {
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Simulation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

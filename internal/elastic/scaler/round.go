@@ -96,7 +96,7 @@ func (s *Scaler) scale(ctx context.Context, v view, r budget.Reservation) error 
 	m.begin(st, now)
 	load, heard := v.loads.Of[r.Ref]
 	in := m.signals(v, r, st, load, heard)
-	spec := s.spec(r)
+	spec := s.spec(r, m)
 	d := elastic.Decide(spec, in, m.history, elastic.Budget{}, now)
 	if paused(r) || r.Model.Acts() != modelspec.ActuatorDirect {
 		return s.advise(ctx, m, r, st, d, load)

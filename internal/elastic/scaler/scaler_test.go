@@ -289,3 +289,25 @@ func TestFixedAndEndingModelsAreLeftAlone(t *testing.T) {
 		t.Errorf("a decision for a count that cannot change: %+v", rep.Latest)
 	}
 }
+
+// TestABacklogOfAColdStartOrdersNoMore: what piled up while a replica started
+// is gone soon after it is there; what stays is work for more of them.
+func TestABacklogOfAColdStartOrdersNoMore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ref := b.serve("m", 1, 8)
+	say := func(waiting, inFlight, recent int, oldest time.Duration) {
+		b.load(ref, waiting, inFlight)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		l := b.loads.Of[ref]
+		l.Recent, l.OldestWait = &recent, oldest
+		b.loads.Of[ref] = l
+	}
+	say(20, 2, 2, 2*time.Second)
+	b.told(ref, time.Minute)
+	b.is("a backlog that is young", ref, 1, 1)
+	say(20, 4, 4, time.Minute)
+	b.told(ref, 2*time.Minute)
+	b.is("a backlog that stays", ref, 8, 8)
+}
