@@ -24,6 +24,7 @@ import (
 type Declared struct {
 	Deployment map[string]any
 	Service    map[string]any
+	Autoscaler map[string]any // nil: none
 }
 
 // Build declares the children of m. An error means that m asks for what this
@@ -41,12 +42,20 @@ func Build(m *v1alpha1.ModelService, o Options) (Declared, error) {
 	if err != nil {
 		return Declared{}, fmt.Errorf("declare the Service of %s: %w", m.Name, err)
 	}
-	for _, child := range []map[string]any{deployment, service} {
+	children := []map[string]any{deployment, service}
+	var autoscaler map[string]any
+	if autoscaled(m) {
+		if autoscaler, err = fields(autoscalerOf(m)); err != nil {
+			return Declared{}, fmt.Errorf("declare the autoscaler of %s: %w", m.Name, err)
+		}
+		children = append(children, autoscaler)
+	}
+	for _, child := range children {
 		if err := sign(child); err != nil {
 			return Declared{}, fmt.Errorf("declare the children of %s: %w", m.Name, err)
 		}
 	}
-	return Declared{Deployment: deployment, Service: service}, nil
+	return Declared{Deployment: deployment, Service: service, Autoscaler: autoscaler}, nil
 }
 
 // annotationDeclared has a hash of all that is declared of a child. By the

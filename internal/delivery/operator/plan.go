@@ -87,6 +87,9 @@ func Plan(d Declared, o Observed) (Steps, error) {
 			return Steps{}, err
 		}
 	}
+	if err := s.autoscaler(d, o); err != nil {
+		return Steps{}, err
+	}
 	return s, nil
 }
 
