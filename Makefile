@@ -24,7 +24,7 @@ cluster:
 	./scripts/test.sh cluster
 
 lint:
-	. scripts/lib.sh && need_golangci && "$$golangci" run ./... && cd test/cluster && "$$golangci" run --build-tags cluster --config ../../.golangci.yaml ./... && cd ../../scheduler && "$$golangci" run --config ../.golangci.yaml ./...
+	. scripts/lib.sh && need_golangci && "$$golangci" run ./... && cd test/cluster && "$$golangci" run --build-tags cluster --config ../../.golangci.yaml ./... && cd ../../scheduler && "$$golangci" run --config ../.golangci.yaml ./... && cd ../bench/schedulerperf && "$$golangci" run --config ../../.golangci.yaml ./...
 
 # The generators' versions; what they make is committed and checked by hash.
 SQLC = github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1
@@ -51,8 +51,10 @@ bench:
 # The long real-time forms of what CI runs scaled down.
 soak:
 	MODELDOCK_SOAK_SECONDS=300 go test -count=1 -tags "soak mariadb" -timeout 60m -run KillAny -v ./test/scenario/...
+	MODELDOCK_OUTAGE_SECONDS=600 go test -count=1 -tags "mariadb redis" -timeout 30m -run OutageBehind -v ./test/scenario/...
+	cd test/cluster && MODELDOCK_STORM=long CGO_ENABLED=0 go test -count=1 -timeout 30m -tags cluster -run Storm -v ./placement
 	cd test/cluster && MODELDOCK_FAULTS=long CGO_ENABLED=0 go test -count=1 -parallel 1 -timeout 60m -v ./faults
-	go test -count=1 -tags soak -timeout 60m -run 'HostileStreams|ColdStartEstimates|GreedyTenant$$' -v ./internal/traffic/gateway
+	go test -count=1 -tags soak -timeout 60m -run 'HostileStreams|ColdStartEstimates|GreedyTenant$$|LeavingAtRandom|ColdModelIsFlooded' -v ./internal/traffic/gateway
 	MODELDOCK_SOAK_KILLS=50 go test -count=1 -tags soak -timeout 60m -run KillNine -v ./test/scenario/...
 
 fuzz:

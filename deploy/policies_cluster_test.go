@@ -28,6 +28,8 @@ const (
 	patience  = 90 * time.Second
 	memory    = "scheduler.ai/gpu-memory-mb"
 	count     = "scheduler.ai/gpu-count"
+	class     = "scheduler.ai/gpu-class"
+	workload  = "scheduler.ai/gpu-workload"
 	card      = "scheduler.ai/gpu-device-uuid"
 	variable  = "NVIDIA_VISIBLE_DEVICES"
 	scheduler = "system:serviceaccount:modeldock-system:modeldock-scheduler"
@@ -173,6 +175,8 @@ func TestBadValuesAreDenied(t *testing.T) {
 	for _, value := range []string{"", "0", "-1", "two", "1.0", "1000"} {
 		wantDenied(t, fmt.Sprintf("count %q", value), server.Client.Create(t.Context(), newPod("bad", map[string]string{memory: "4096", count: value})), "modeldock-gpu-request", "must be a number of cards")
 	}
+	wantDenied(t, "an unknown class", server.Client.Create(t.Context(), newPod("bad", map[string]string{memory: "4096", class: "LLM"})), "modeldock-gpu-request", "must be llm, vision or recommender")
+	wantDenied(t, "an unknown workload", server.Client.Create(t.Context(), newPod("bad", map[string]string{memory: "4096", workload: ""})), "modeldock-gpu-request", "must be online or batch")
 	wantDenied(t, "a count alone", server.Client.Create(t.Context(), newPod("bad", map[string]string{count: "2"})), "modeldock-gpu-request", says)
 }
 

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests. `quick` is the inner loop (no race detector, no browser, no
-# peers, no linter); without an argument everything of one machine runs, which is
-# what continuous integration does. `cluster` runs what needs a real Kubernetes,
-# which is opt-in (build tag cluster). Ends with one line: N passed, N failed,
-# N skipped.
+# peers, no linter, no Kubernetes); without an argument everything runs, which is
+# what continuous integration does. `cluster` is the part of it that needs a real
+# Kubernetes. Ends with one line: N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -115,7 +114,7 @@ build_kubernetes() {
     return
   fi
   layer "what containers need is installed" bash -c '. scripts/lib.sh; install_packages runc containernetworking-plugins iproute2'
-  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok && cd test/cluster && CGO_ENABLED=0 go vet -tags cluster ./...'
+  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok helm prometheus && CGO_ENABLED=0 go vet -C test/cluster -tags cluster ./... && CGO_ENABLED=0 go vet -C scheduler ./...'
   kubernetes=$beside
 }
 
@@ -139,14 +138,17 @@ on_kubernetes() {
   CGO_ENABLED=0 go build -o "$work/static/modeldock" ./cmd/modeldock || die "modeldock does not build without a C compiler"
   part "the test cluster itself"
   "${tests[@]}" -C test/cluster -count=1 -timeout 10m -tags cluster . ./binaries
-  part "delivery, operator and endpoints on a real API server"
-  "${tests[@]}" -count=1 -timeout 15m -tags cluster ./internal/delivery/kube/ ./internal/delivery/operator/ ./internal/traffic/route/kube/
+  part "delivery, operator, endpoints and preflight on a real API server"
+  "${tests[@]}" -count=1 -timeout 15m -tags cluster ./internal/delivery/kube/ ./internal/delivery/operator/ ./internal/traffic/route/kube/ ./internal/preflight/
   part "on a real Kubernetes: the stories, and every broken link"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 4 ./oncluster
   part "on a real Kubernetes: controllers killed, and API server, database and controllers away for 10 s"
   "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./faults
+  part "the Helm chart: installed twice, upgraded under streams, taken away; alert rules"
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./chart ./monitoring
   part "the scheduler of cards, and the policies of the API server"
-  "$tally" -C scheduler -count=1 -timeout 10m ./...
+  "${tests[@]}" -C scheduler -count=1 -timeout 10m ./...
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement
   "$tally" -count=1 -timeout 10m -tags cluster ./deploy
   layer "what killed clusters held is given back" env CGO_ENABLED=0 go run -C test/cluster ./cmd/cluster free
 }
@@ -190,6 +192,7 @@ layer "MariaDB and Redis are installed" bash -c '. scripts/lib.sh; install_packa
 # the tests.
 beside linter bash -c '. scripts/lib.sh; need_golangci'
 linter=$beside
+build_kubernetes
 
 layer "console build" build_console
 # The binary that the browser and the peers talk to has the console inside.
@@ -204,13 +207,15 @@ part "the ledger on MariaDB, with the race detector"
 "$tally" -race -count=1 -timeout 15m -tags mariadb -run MySQL ./internal/budget/sqlledger/
 "$tally" -count=1 -timeout 10m -tags mariadb -run MariaDB ./bench/marathon
 part "limits, cached answers and measured memory in Redis, with the race detector"
-"$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/gateway/ ./internal/device/measured/redismeasured/
+"$tally" -race -count=1 -timeout 10m -tags redis ./internal/traffic/limit/redislimit/ ./internal/traffic/cache/rediscache/ ./internal/traffic/redislink/ ./internal/traffic/gateway/ ./internal/device/measured/redismeasured/
 part "scenarios on one machine, architecture"
 "$tally" -count=1 -timeout 15m ./test/scenario/... ./internal/architecture/...
 part "two management APIs on one MariaDB"
 "$tally" -count=1 -tags mariadb -timeout 15m -run 'TwoManagementAPIs|Shared' ./test/scenario/...
 part "one machine with a Redis that dies"
 "$tally" -count=1 -tags redis -timeout 10m -run Redis ./test/scenario/...
+part "outage, short form: controller, database and Redis behind a gateway away for 20 s"
+"$tally" -count=1 -tags "mariadb redis" -timeout 10m -run OutageBehind ./test/scenario/...
 part "soak, short form: kill -9 of any of six processes on one MariaDB for 30 s"
 MODELDOCK_SOAK_SECONDS=30 "$tally" -count=1 -tags "soak mariadb" -timeout 10m -run KillAny ./test/scenario/...
 part "soak, short form: kill -9 under load, 5 times"
@@ -232,6 +237,7 @@ for target in FuzzScanRequest FuzzEventScanner; do
   layer "fuzz $target, short form" go test -run '^$' -fuzz "^$target\$" -fuzztime 200000x ./internal/traffic/gateway/wire
 done
 layer "fuzz FuzzMerge, short form" go test -run '^$' -fuzz '^FuzzMerge$' -fuzztime 100000x ./internal/traffic/route/kube
+on_kubernetes
 part "waiting for the linter, which was built beside all this"
 wait "$linter" || cat "$work/linter.log"
 need_golangci

@@ -18,4 +18,14 @@ const (
 const (
 	AnnotationGPUMemory = "scheduler.ai/gpu-memory-mb" // MiB per card
 	AnnotationGPUCount  = "scheduler.ai/gpu-count"
+	// What the scheduler prefers among cards that fit.
+	AnnotationGPUClass    = "scheduler.ai/gpu-class"    // as in spec.class
+	AnnotationGPUWorkload = "scheduler.ai/gpu-workload" // as in spec.workload
+)
+
+// Where cards come by resource claims: the driver, which also names its
+// DeviceClass, and the capacity of its devices that claims share.
+const (
+	DRADriver   = "gpu." + GroupName
+	DRACapacity = "memory"
 )

@@ -51,10 +51,12 @@ const (
 	// AnnotationParallel stands on the headless Service: how many requests one
 	// replica runs at once; absent: not known.
 	AnnotationParallel = GroupName + "/parallel"
-	// AnnotationCard and AnnotationCardIndex stand on a Pod: the uuids and the
-	// indices of its cards, separated by commas, as the scheduler decided.
+	// AnnotationCard, AnnotationCardIndex and AnnotationCardFree stand on a Pod:
+	// the uuids and the indices of its cards, and the MiB that each had free
+	// before, separated by commas, as the scheduler decided.
 	AnnotationCard      = "scheduler.ai/gpu-device-uuid"
 	AnnotationCardIndex = "scheduler.ai/gpu-index"
+	AnnotationCardFree  = "scheduler.ai/gpu-free-mb"
 	// LabelModelService stands on every child, also on Pods and on what the
 	// Service's EndpointSlices inherit, and names the ModelService; the value is
 	// its name, which is a valid label.

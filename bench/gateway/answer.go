@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 )
 
@@ -16,13 +17,14 @@ func readAnswer(r *bufio.Reader, began func()) error {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	streams := response.Header.Get("Content-Type") == "text/event-stream"
+	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	streams := media == "text/event-stream"
 	var last []byte
 	buffer := make([]byte, 4<<10)
 	for {
 		n, err := response.Body.Read(buffer)
 		if n > 0 {
-			last = append(last[:0], buffer[max(0, n-16):n]...)
+			last = append(last[:0], buffer[max(0, n-200):n]...)
 			if began != nil {
 				began()
 				began = nil
@@ -38,7 +40,8 @@ func readAnswer(r *bufio.Reader, began func()) error {
 	switch {
 	case response.StatusCode != http.StatusOK:
 		return fmt.Errorf("the answer is %s, ending in %q", response.Status, last)
-	case streams && !bytes.HasSuffix(last, []byte("[DONE]\n\n")), !streams && !bytes.HasSuffix(last, []byte("}}")):
+	// Some write a whole answer anew and add members after the engine's last.
+	case streams && !bytes.HasSuffix(last, []byte("[DONE]\n\n")), !streams && !bytes.Contains(last, []byte(`"total_tokens":312}`)):
 		return fmt.Errorf("the answer ends in %q", last)
 	}
 	return nil

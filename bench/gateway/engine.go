@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +17,7 @@ import (
 type engine struct {
 	*http.Server
 	address string
+	running atomic.Int64 // requests that it answers right now
 }
 
 const (
@@ -37,12 +39,27 @@ func startEngine() (*engine, error) {
 		return nil, fmt.Errorf("start the mock engine: %w", err)
 	}
 	e := &engine{address: listener.Addr().String()}
-	e.Server = &http.Server{Handler: http.HandlerFunc(answer), ReadHeaderTimeout: time.Minute}
+	e.Server = &http.Server{Handler: http.HandlerFunc(e.answer), ReadHeaderTimeout: time.Minute}
 	go func() { _ = e.Serve(listener) }()
 	return e, nil
 }
 
-func answer(w http.ResponseWriter, r *http.Request) {
+// idle waits until nothing runs any more: what one measurement has left behind
+// must not disturb the next.
+func (e *engine) idle(ctx context.Context) error {
+	for e.running.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d requests still run on the mock engine: %w", e.running.Load(), context.Cause(ctx))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+func (e *engine) answer(w http.ResponseWriter, r *http.Request) {
+	e.running.Add(1)
+	defer e.running.Add(-1)
 	_, _ = io.Copy(io.Discard, r.Body)
 	count, _ := strconv.Atoi(r.Header.Get(eventsHeader))
 	if count == 0 {
@@ -66,8 +83,13 @@ func answer(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		flush()
-		if ticks != nil {
-			<-ticks
+		if ticks == nil {
+			continue
+		}
+		select {
+		case <-ticks:
+		case <-r.Context().Done():
+			return
 		}
 	}
 	_, _ = io.WriteString(w, ending)

@@ -3,47 +3,47 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"runtime/pprof"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"modeldock.io/internal/traffic"
-	"modeldock.io/internal/traffic/cache"
 	"modeldock.io/internal/traffic/gateway"
-	"modeldock.io/internal/traffic/limit"
-	"modeldock.io/internal/traffic/route"
 )
 
-// side is one of the two servers that are compared, as a child process.
+// side is one of the servers that are compared, as a child process.
 type side struct {
 	name    string
 	address string
+	header  string // what it needs to be told with each request; lines with CRLF
+	share   int    // it gets one request in so many: slow ones would take all the time
 	command *exec.Cmd
+	done    func() // after it has ended
 }
 
-// startSide runs this program again as a server that is alone on its core.
-func startSide(ctx context.Context, name, engine, profile string) (*side, error) {
+func (s *side) stop() {
+	if s.command != nil {
+		_ = s.command.Process.Signal(os.Interrupt)
+		_ = s.command.Wait()
+	}
+	if s.done != nil {
+		s.done()
+	}
+}
+
+// startOwn runs this program again as a server that is alone on its core.
+func startOwn(ctx context.Context, name, engine, profile string) (*side, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	command := exec.CommandContext(ctx, self, "--serve", name, "--engine", engine, "--profile", profile)
+	command := child(ctx, self, "--serve", name, "--engine", engine, "--profile", profile)
 	command.Env = append(os.Environ(), "GOMAXPROCS=1")
-	command.Stderr = os.Stderr
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	out, err := command.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the %s: %w", name, err)
@@ -56,21 +56,24 @@ func startSide(ctx context.Context, name, engine, profile string) (*side, error)
 	if err != nil {
 		return nil, fmt.Errorf("read the address of the %s: %w", name, err)
 	}
-	return &side{name: name, address: strings.TrimSpace(address), command: command}, nil
+	return &side{name: name, address: strings.TrimSpace(address), command: command, share: 1}, nil
 }
 
-func (s *side) stop() {
-	_ = s.command.Process.Signal(os.Interrupt)
-	_ = s.command.Wait()
+// child is a program that ends with ctx.
+func child(ctx context.Context, program string, arguments ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, program, arguments...)
+	command.Stderr = os.Stderr
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	return command
 }
 
 // serveSide is the child: it prints its address and serves until interrupted.
 func serveSide(ctx context.Context, name, engine, profile string) error {
-	handler, err := map[string]func(string) (http.Handler, error){"proxy": newProxy, "gateway": newGateway}[name](engine)
+	handler, err := map[string]func(string) (http.Handler, error){proxyName: newProxy, gatewayName: newGateway}[name](engine)
 	if err != nil {
 		return err
 	}
-	if profile != "" && name == "gateway" {
+	if profile != "" && name == gatewayName {
 		file, err := os.Create(profile)
 		if err != nil {
 			return fmt.Errorf("create the profile: %w", err)
@@ -86,103 +89,21 @@ func serveSide(ctx context.Context, name, engine, profile string) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	fmt.Println(listener.Addr())
-	server := gateway.NewServer(handler)
-	go func() {
-		<-ctx.Done()
-		_ = server.Close()
-	}()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := serve(ctx, name, handler, listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
 }
 
-// newProxy is the baseline: net/http's reverse proxy, tuned with kept
-// connections and pooled buffers, without any rule of its own.
-func newProxy(engine string) (http.Handler, error) {
-	target := &url.URL{Scheme: "http", Host: engine}
-	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		FlushInterval: -1,
-		BufferPool:    &pool{},
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true, IdleConnTimeout: time.Minute},
+// serve uses the gateway's own server for the gateway and a plain one with the
+// same limits for the baseline.
+func serve(ctx context.Context, name string, handler http.Handler, listener net.Listener) error {
+	if name == gatewayName {
+		server := gateway.NewServer(handler)
+		context.AfterFunc(ctx, func() { _ = server.Close() })
+		return server.Serve(listener)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Without it the server closes the request's body at the answer's
-		// first byte, and on one core that can be before the transport has
-		// seen its end, which then cuts the stream.
-		_ = http.NewResponseController(w).EnableFullDuplex()
-		proxy.ServeHTTP(w, r)
-	}), nil
-}
-
-type pool struct{ buffers sync.Pool }
-
-func (p *pool) Get() []byte {
-	if b, ok := p.buffers.Get().(*[]byte); ok {
-		return *b
-	}
-	return make([]byte, 32<<10)
-}
-
-func (p *pool) Put(b []byte) { p.buffers.Put(&b) }
-
-const (
-	tenants    = 200
-	benchOwner = "team-7"
-	benchKey   = "mdk_k9_the-secret-of-team-9"
-)
-
-// newGateway has everything on: 200 keys, 400 models, grants, limits of
-// tenants and keys, two replicas, metrics and evidence. The caller uses a grant.
-func newGateway(engine string) (http.Handler, error) {
-	registry := prometheus.NewRegistry()
-	logger := slog.New(slog.DiscardHandler)
-	recorder, err := gateway.NewBatchRecorder(func(context.Context, []traffic.Inference) error { return nil }, logger, registry)
-	if err != nil {
-		return nil, err
-	}
-	table := route.New(time.Now)
-	for _, uid := range []string{"pod-1", "pod-2"} {
-		table.Upsert(traffic.Endpoint{
-			UID: uid, Owner: benchOwner, Model: "chat-0", Version: "v1", RequestID: "r", ObjectUID: "o",
-			Address: engine, Upstream: "served-name",
-		})
-	}
-	snapshot := benchSnapshot()
-	return gateway.New(gateway.Config{
-		Snapshot: func() *traffic.Snapshot { return snapshot },
-		Table:    table, Recorder: recorder, Logger: logger, Registerer: registry,
-		Limiter: limit.NewMemory(time.Now), Results: cache.NewMemory(time.Now, cache.DefaultBytes),
-	})
-}
-
-func benchSnapshot() *traffic.Snapshot {
-	s := &traffic.Snapshot{
-		Version: 1, At: time.Now(), Keys: map[string]traffic.Key{},
-		Grants: map[traffic.GrantKey]struct{}{}, Owned: map[string]map[string]struct{}{},
-		Limits: map[string]traffic.Limits{},
-	}
-	plenty := traffic.Rates{RequestsPerMinute: 1e9, TokensPerMinute: 1e11, Concurrency: 1e5, TokensPerDay: 1e11}
-	for i := range tenants {
-		tenant := fmt.Sprint("team-", i)
-		id := fmt.Sprint("k", i)
-		s.Keys[id] = traffic.Key{ID: id, Tenant: tenant, SecretHash: sha256.Sum256([]byte("the-secret-of-" + tenant))}
-		s.Owned[tenant] = map[string]struct{}{}
-		s.Limits[tenant] = traffic.Limits{Together: plenty, PerKey: plenty}
-		for m := range 2 {
-			name := fmt.Sprint("chat-", m)
-			if i != 9 {
-				s.Owned[tenant][name] = struct{}{}
-			}
-			if i != 9 {
-				s.Models = append(s.Models, traffic.Model{
-					Owner: tenant, Name: name, Version: "v1", RequestID: "r", ObjectUID: "o", Weight: 100,
-					WaitTimeout: time.Minute, MaxWaiting: 100,
-				})
-			}
-		}
-	}
-	s.Grants[traffic.GrantKey{Owner: benchOwner, Model: "chat-0", Grantee: "team-9"}] = struct{}{}
-	return s
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return server.Serve(listener)
 }

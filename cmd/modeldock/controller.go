@@ -10,7 +10,7 @@ import (
 
 func (c *cli) controllerCommand() *cobra.Command {
 	o := app.DefaultControllerOptions()
-	var dsnFile, tokenFile string
+	var dsnFile, tokenFile, redisAddress, redisFile string
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Run the control plane beside others on one MySQL or MariaDB database",
@@ -22,6 +22,9 @@ func (c *cli) controllerCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.MySQLDSN, err = secret(dsnFile, "--mysql-dsn-file", app.DSNVariable); err == nil {
 				o.Gateways.Token, err = secret(tokenFile, "--gateway-token-file", app.GatewayTokenVariable)
+			}
+			if err == nil && o.GPU.Cards() {
+				o.GPU.RedisURL, err = redisURL(redisAddress, redisFile)
 			}
 			if err == nil {
 				err = o.Validate()
@@ -41,18 +44,23 @@ func (c *cli) controllerCommand() *cobra.Command {
 	f.StringVar(&o.Image, "image", o.Image, "with --kubernetes: image of the simulated engine")
 	f.DurationVar(&o.Drain.Delay, "drain-delay", o.Drain.Delay, "with --kubernetes: how long a replica that ends still serves, until every gateway has heard")
 	f.DurationVar(&o.Drain.LongestStream, "longest-stream", o.Drain.LongestStream, "with --kubernetes: how long its running streams may take to finish then")
-	f.StringVar(&o.GPU.Deliver, "gpu", o.GPU.Deliver, "with --kubernetes: how Pods get cards: device-plugin, as the agents' --deliver says, or none")
+	f.StringVar(&o.GPU.Deliver, "gpu", o.GPU.Deliver, "with --kubernetes: how Pods get cards: device-plugin or dra, as the agents' --deliver says, or none")
 	f.StringVar(&o.GPU.Scheduler, "gpu-scheduler", o.GPU.Scheduler, "with --gpu: name of the scheduler of Pods that ask for cards; empty: the cluster's default")
 	f.Int64Var(&o.GPU.ChunkMiB, "gpu-chunk-mib", o.GPU.ChunkMiB, "with --gpu: what one unit of the agents' resource stands for")
+	f.StringVar(&redisAddress, "redis", "", "with --gpu: HOST:PORT of the Redis where agents publish the memory in use, to be shown; with a password: "+app.RedisVariable)
+	f.StringVar(&redisFile, "redis-url-file", "", "with --gpu: file with its whole URL")
 	f.StringVar(&o.Gateways.Listen, "gateway-listen", "", "address where gateways ask for what they decide by")
 	f.StringVar(&tokenFile, "gateway-token-file", "", "file with the token that gateways and controllers share (default: "+app.GatewayTokenVariable+")")
 	f.StringVar(&o.Gateways.URL, "gateway", "", "URL of a gateway, to which calls of signed-in console users are forwarded")
+	f.StringVar(&o.Gateways.CAFile, "gateway-ca", "", "PEM file with who signs the gateway's certificate, beside whom the system trusts")
 	f.StringSliceVar(&o.Gateways.Ops, "gateway-ops", nil, "URLs of gateways' --ops-listen, to be asked what they see")
 	f.StringVar(&dsnFile, "mysql-dsn-file", "", "file with user:password@tcp(host:port)/database")
 	f.StringSliceVar(&o.Parts, "parts", o.Parts, "what to run, of "+strings.Join(app.ControllerParts(), ", "))
+	tlsFlags(f, &o.TLS)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.DurationVar(&o.ReconcileEvery, "reconcile-every", o.ReconcileEvery, "how often ledger and objects are compared, and on a cluster objects and their children")
+	f.DurationVar(&o.Scaling.Every, "scale-every", o.Scaling.Every, "with --kubernetes: pause between two rounds of scaling; a sleeping model's first call waits for none")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running requests may go on at shutdown")
 	return configured(cmd)
 }

@@ -12,16 +12,25 @@ import (
 )
 
 func (c *cli) explainCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "explain ID",
+	var scaling bool
+	cmd := &cobra.Command{
+		Use:   "explain ID|MODEL",
 		Short: "Was it paid once, did it start, did the first chunk arrive",
 		Long: "Walks the whole chain of one request and names the first broken link.\n" +
-			"Exit code 0 if all three answers are yes, 3 if something is pending, 4 if a link is broken or blocked.",
+			"Exit code 0 if all three answers are yes, 3 if something is pending, 4 if a link is broken or blocked.\n" +
+			"With --scaling: why the model, named by id or name, has the number of replicas that it has.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			conn, err := c.connect(false)
 			if err != nil {
 				return err
+			}
+			if scaling {
+				report, err := conn.scaling(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return c.explainScaling(*report)
 			}
 			doc, err := document200(conn.api.GetEvidenceWithResponse(cmd.Context(), args[0], &openapi.GetEvidenceParams{Tenant: conn.whose()}))
 			if err != nil {
@@ -30,6 +39,8 @@ func (c *cli) explainCommand() *cobra.Command {
 			return c.explain(*doc)
 		},
 	}
+	cmd.Flags().BoolVar(&scaling, "scaling", false, "explain the number of replicas instead")
+	return cmd
 }
 
 func (c *cli) explain(e openapi.Evidence) error {

@@ -49,11 +49,15 @@ func (c *cli) gatewayCommand() *cobra.Command {
 	o.Endpoints.Cluster.System = app.DefaultSystemNamespace // gateways keep nothing there
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow listeners beyond loopback although there is no TLS")
-	f.StringVar(&o.TLS.Certificate, "tls-cert", "", "PEM file with the certificate of --listen and its chain; read again when it changes")
-	f.StringVar(&o.TLS.Key, "tls-key", "", "PEM file with its key")
+	tlsFlags(f, &o.TLS)
 	f.BoolVar(&accessLog, "access-log", false, "write one line of JSON to standard output for each request to /v1")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at shutdown")
 	return configured(cmd)
+}
+
+func tlsFlags(f *pflag.FlagSet, files *app.CertificateFiles) {
+	f.StringVar(&files.Certificate, "tls-cert", "", "PEM file with the certificate of --listen and its chain; read again when it changes")
+	f.StringVar(&files.Key, "tls-key", "", "PEM file with its key")
 }
 
 func clusterFlags(f *pflag.FlagSet, cluster *app.Cluster) {

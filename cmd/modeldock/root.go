@@ -89,7 +89,7 @@ func (c *cli) root() *cobra.Command {
 		c.simulateCommand(),
 		c.explainCommand(), c.traceCommand(), c.logsCommand(), c.chatCommand(), c.modelsCommand(), c.nodesCommand(), c.fitCommand(),
 		c.stepCommand(), c.quotaCommand(), c.limitsCommand(), c.poolCommand(), c.keyCommand(), c.grantCommand(), c.ledgerCommand(),
-		c.configCommand(), c.versionCommand(),
+		c.configCommand(), c.preflightCommand(), c.migrateCommand(), c.versionCommand(),
 	)
 	return root
 }

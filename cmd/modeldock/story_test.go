@@ -54,6 +54,8 @@ func TestSubmitCallExplainRelease(t *testing.T) {
 			a.run("trace", id).exits(exitOK, "first chunk", "completed", "status 200")
 		}
 	}
+	a.run("explain", "demo", "--scaling").exits(exitOK, a.tenant+"/demo: 1 of 1 replicas ready, between 1 and 1 (by direct)", "cannot change by itself")
+	a.run("explain", "nobody", "--scaling").exits(exitNotFound)
 	a.run("logs", "demo", "--tail", "5").exits(exitOK)
 	a.run("models").exits(exitOK, a.tenant+"/demo", "simulated")
 	a.run("nodes").exits(exitOK, a.tenant+"/demo: 4096", "ISOLATION", "none", "simulated", "(largest)")
@@ -278,4 +280,25 @@ func TestWatchShowsChangesUntilInterrupted(t *testing.T) {
 	if c := <-code; c != exitOK || strings.Contains(out.String(), "other") {
 		t.Errorf("exit %d after an interrupt: %s%s", c, out.String(), errs.String())
 	}
+}
+
+// The number of replicas is explained by the id and by the model's name.
+func TestExplainScaling(t *testing.T) {
+	t.Parallel()
+	a := tenant(t)
+	file := filepath.Join(t.TempDir(), "model.yaml")
+	if err := os.WriteFile(file, []byte("name: grower\nreplicas: {min: 1, max: 3}\nargs: [--load-time=1ms]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.run("submit", "--id", "grow", "--cost", "1", "--priority", "50", "--model-file", file, "--wait").exits(exitOK)
+	var r openapi.ScalingReport
+	for deadline := time.Now().Add(patience); r.Latest == nil || r.Latest.Inputs == nil; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no decision was made: %+v", r)
+		}
+		if err := json.Unmarshal([]byte(a.run("explain", "--scaling", "grow", "-o", "json").exits(exitOK).out), &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.run("explain", "--scaling", "grower").exits(exitOK, a.tenant+"/grow: ", "between 1 and 3", "inference_demand", "stays at 1")
 }

@@ -16,6 +16,7 @@ import (
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/evidence"
 	"modeldock.io/internal/modelspec"
 	"modeldock.io/internal/traffic"
@@ -43,6 +44,12 @@ type Load interface {
 	Queue(ref budget.Ref) int
 }
 
+// Scaling explains a model's number of replicas. Its errors are the ledger's
+// and the target's.
+type Scaling interface {
+	Explain(ctx context.Context, ref budget.Ref) (scaler.Report, error)
+}
+
 // Stepper runs one round of a loop that stands still under --manual.
 type Stepper interface {
 	Step(ctx context.Context, what string, count int, crashBefore string) ([]openapi.StepDone, error)
@@ -55,6 +62,7 @@ type Config struct {
 	Target   Target
 	Fleet    Fleet
 	Load     Load
+	Scaling  Scaling
 	Stepper  Stepper
 	Restorer Restorer
 	// SpoolDir keeps the body of an import while it is judged; empty: the

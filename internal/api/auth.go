@@ -75,7 +75,20 @@ func (s *Server) Identify(r *http.Request) (Principal, error) {
 	if err != nil || cookie.Value == "" {
 		return Principal{}, unauthorised("no credential: send Authorization: Bearer mdk_…, or sign in to the console")
 	}
+	if err := sameOrigin(r); err != nil {
+		return Principal{}, err
+	}
 	return s.bySession(r, cookie.Value)
+}
+
+// sameOrigin refuses what another site's page lets a browser do: neither a
+// write with the cookie, should a browser send it, nor signing somebody in with
+// a key of that site's choice. Callers that are no browsers say no origin.
+func sameOrigin(r *http.Request) error {
+	if err := new(http.CrossOriginProtection).Check(r); err != nil {
+		return forbidden("this came from the page of another site; a session is begun and used from the console alone")
+	}
+	return nil
 }
 
 func bearer(header string) (string, bool) {

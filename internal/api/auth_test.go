@@ -128,6 +128,78 @@ func TestCookieIsSecureBehindTLS(t *testing.T) {
 	}
 }
 
+// What another site's page makes a browser do: it neither writes with a session,
+// nor signs anybody in with a key of its choice. A caller with a key is no
+// browser's page, and curl says no origin.
+func TestOtherSitesUseNoSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cookie, s := b.signIn(b.a)
+	submit := `{"id":"one","cost":1,"priority":1}`
+	for name, header := range map[string][2]string{
+		"fetch metadata": {"Sec-Fetch-Site", "cross-site"}, "of a sister site": {"Sec-Fetch-Site", "same-site"},
+		"an origin": {"Origin", "https://evil.example"}, "no origin at all": {"Origin", "null"},
+	} {
+		r := b.request("POST", "/requests", submit)
+		r.AddCookie(cookie)
+		r.Header.Set(CSRFHeader, s.CsrfToken)
+		r.Header.Set(header[0], header[1])
+		if e := b.do(r).fails(403, "forbidden"); !strings.Contains(e.Message, "another site") {
+			t.Errorf("%s: %s", name, e.Message)
+		}
+		// A form of another site can be posted as text: that needs no leave of ours.
+		r = b.request("POST", "/session", `{"key":"`+b.a+`"}`)
+		r.Header.Set("Content-Type", "text/plain")
+		r.Header.Set(header[0], header[1])
+		if a := b.do(r); a.fails(403, "forbidden").Message == "" || a.header.Get("Set-Cookie") != "" {
+			t.Errorf("%s: somebody was signed in: %v", name, a.header)
+		}
+		r = b.request("GET", "/requests", "")
+		r.Header.Set("Authorization", "Bearer "+b.a)
+		r.Header.Set(header[0], header[1])
+		b.do(r).is(200)
+	}
+	r := b.request("POST", "/requests", submit)
+	r.AddCookie(cookie)
+	r.Header.Set(CSRFHeader, s.CsrfToken)
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	b.do(r).is(202)
+}
+
+// A session that nobody began, one that ended, and bits of one that lives open
+// nothing.
+func TestForgedCookies(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cookie, s := b.signIn(b.admin)
+	flipped := []byte(cookie.Value)
+	if flipped[0]++; flipped[0] == ':' || flipped[0] == 'g' {
+		flipped[0] = '0'
+	}
+	for name, forged := range map[string]string{
+		"one bit away": string(flipped), "cut": cookie.Value[:len(cookie.Value)-2], "longer": cookie.Value + "00", "its token": s.CsrfToken, "empty": "",
+		"zeros": strings.Repeat("00", 32), "a key": b.admin, "another's id": idOf(b.admin), "SQL": "' OR '1'='1",
+	} {
+		c := &http.Cookie{Name: SessionCookie, Value: forged}
+		b.bySession(c, s.CsrfToken, "GET", "/keys", "").fails(401, "unauthorised")
+		b.bySession(c, s.CsrfToken, "PUT", "/tenants/team-a/quota", `{"cap":100}`).fails(401, "unauthorised")
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	b.bySession(cookie, s.CsrfToken, "GET", "/keys", "").is(200)
+}
+
+func TestCookieIsSecureBehindAProxy(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := b.request("POST", "/session", `{"key":"`+b.a+`"}`)
+	r.Header.Set("X-Forwarded-Proto", "https")
+	if c := (&http.Response{Header: b.do(r).is(200).header}).Cookies(); len(c) != 1 || !c[0].Secure {
+		t.Errorf("cookies behind a proxy: %v", c)
+	}
+}
+
 // keysAway is a ledger that cannot read keys at the moment.
 type keysAway struct{ *sqlledger.Ledger }
 

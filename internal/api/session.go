@@ -18,6 +18,10 @@ const sessionLife = 12 * time.Hour
 
 // CreateSession signs the console in with a key, which is not kept.
 func (s handlers) CreateSession(c *gin.Context) {
+	if err := sameOrigin(c.Request); err != nil {
+		s.fail(c, err)
+		return
+	}
 	var in openapi.NewSession
 	if err := body(c, &in); err != nil {
 		s.fail(c, err)
@@ -38,9 +42,9 @@ func (s handlers) CreateSession(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // Secure follows the listener: on loopback there is no TLS
+	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // Secure follows how the browser came: on loopback there is no TLS
 		Name: SessionCookie, Value: hex.EncodeToString(id), Path: "/", HttpOnly: true,
-		SameSite: http.SameSiteStrictMode, Secure: c.Request.TLS != nil, MaxAge: int(session.ExpiresAt.Sub(now).Seconds()),
+		SameSite: http.SameSiteStrictMode, Secure: encrypted(c.Request), MaxAge: int(session.ExpiresAt.Sub(now).Seconds()),
 	})
 	c.JSON(http.StatusOK, sessionWire(Principal{KeyID: key.ID, Tenant: key.Tenant, Role: key.Role, Session: &session}))
 }
@@ -69,6 +73,12 @@ func (s handlers) DeleteSession(c *gin.Context) {
 
 func sessionWire(p Principal) openapi.Session {
 	return openapi.Session{Tenant: some(p.Tenant), Role: openapi.Role(p.Role), CsrfToken: p.Session.CSRFToken, ExpiresAt: wire(p.Session.ExpiresAt)}
+}
+
+// encrypted reports whether the browser came by TLS, to this process or to a
+// proxy before it. Whoever says so wrongly makes only their own cookie useless.
+func encrypted(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
 func random() []byte {

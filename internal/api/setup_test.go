@@ -18,6 +18,7 @@ import (
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/sqlledger"
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/modelspec"
 	"modeldock.io/internal/traffic"
 )
@@ -54,6 +55,19 @@ func (f *fakeLoad) Endpoints(ref budget.Ref) (out []traffic.Endpoint) {
 
 func (*fakeLoad) InFlight(string) int  { return 3 }
 func (*fakeLoad) Queue(budget.Ref) int { return 2 }
+
+// fakeScaling reports the reservation with whatever report adds to it.
+type fakeScaling struct {
+	ledger budget.Ledger
+	report func(*scaler.Report)
+}
+
+func (f *fakeScaling) Explain(ctx context.Context, ref budget.Ref) (rep scaler.Report, err error) {
+	if rep.Reservation, err = f.ledger.Get(ctx, ref); err == nil && f.report != nil {
+		f.report(&rep)
+	}
+	return rep, err
+}
 
 type stepperFunc func(what string, count int, crash string) ([]openapi.StepDone, error)
 
@@ -112,7 +126,7 @@ func setup(t *testing.T, change ...func(*Config)) *bundle {
 	b.admin, b.viewer = b.key(budget.RoleAdmin, "", 0), b.key(budget.RoleViewer, "", 0)
 	b.a, b.b = b.key(budget.RoleTenant, "team-a", 0), b.key(budget.RoleTenant, "team-b", 0)
 	cfg := Config{
-		Ledger: b.ledger, Evidence: b.ledger, Target: b.target, Fleet: b.fleet, Load: b.load, Hub: b.hub, Clock: b.now,
+		Ledger: b.ledger, Evidence: b.ledger, Target: b.target, Fleet: b.fleet, Load: b.load, Scaling: &fakeScaling{ledger: b.ledger}, Hub: b.hub, Clock: b.now,
 		Diagnostics: func(context.Context) []openapi.DiagnosticPart { return []openapi.DiagnosticPart{} },
 		ArgsOutside: func(modelspec.Model) []string { return nil },
 		Recent:      func(string) (traffic.Inference, bool) { return traffic.Inference{}, false },

@@ -85,6 +85,7 @@ type GPUOptions struct {
 	Deliver   string
 	Scheduler string // of Pods that ask for cards; empty: the cluster's default
 	ChunkMiB  int64  // as the agents count
+	RedisURL  string // where agents publish the memory in use, to be shown; empty: nowhere. A secret
 }
 
 // DefaultGPUOptions ask for no card: on a cluster without agents nobody could
@@ -93,16 +94,21 @@ func DefaultGPUOptions() GPUOptions {
 	return GPUOptions{Deliver: deliverNone, ChunkMiB: deviceplugin.DefaultChunkMiB}
 }
 
+// Cards reports whether Pods ask for any.
+func (o GPUOptions) Cards() bool { return o.Deliver != deliverNone }
+
 func (o GPUOptions) validate() error {
 	var errs []error
-	switch {
-	case o.Deliver == deliverDRA:
-		errs = append(errs, fmt.Errorf("--gpu %s is not available for models in this version; use %s or %s", deliverDRA, deliverNone, deliverDevicePlugin))
-	case o.Deliver != deliverNone && o.Deliver != deliverDevicePlugin:
-		errs = append(errs, fmt.Errorf("--gpu must be %s or %s; got %q", deliverNone, deliverDevicePlugin, o.Deliver))
+	if ways := []string{deliverNone, deliverDevicePlugin, deliverDRA}; !slices.Contains(ways, o.Deliver) {
+		errs = append(errs, fmt.Errorf("--gpu must be one of %s; got %q", strings.Join(ways, ", "), o.Deliver))
 	}
 	if o.Scheduler != "" && o.Deliver == deliverNone {
-		errs = append(errs, fmt.Errorf("--gpu-scheduler %s places Pods that ask for cards: add --gpu %s", o.Scheduler, deliverDevicePlugin))
+		errs = append(errs, fmt.Errorf("--gpu-scheduler %s places Pods that ask for cards: add --gpu %s or --gpu %s", o.Scheduler, deliverDevicePlugin, deliverDRA))
+	}
+	if o.RedisURL != "" {
+		if _, err := redislink.Parse(o.RedisURL); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if o.ChunkMiB < 1 {
 		errs = append(errs, fmt.Errorf("--gpu-chunk-mib must be at least 1; got %d", o.ChunkMiB))
@@ -111,9 +117,6 @@ func (o GPUOptions) validate() error {
 }
 
 func (o GPUOptions) operator() operator.GPU {
-	mode := operator.GPUNone
-	if o.Deliver == deliverDevicePlugin {
-		mode = operator.GPUDevicePlugin
-	}
-	return operator.GPU{Mode: mode, SchedulerName: o.Scheduler, ChunkMiB: o.ChunkMiB}
+	modes := map[string]operator.GPUMode{deliverDevicePlugin: operator.GPUDevicePlugin, deliverDRA: operator.GPUDRA}
+	return operator.GPU{Mode: modes[o.Deliver], SchedulerName: o.Scheduler, ChunkMiB: o.ChunkMiB}
 }

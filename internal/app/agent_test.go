@@ -38,7 +38,7 @@ func TestGPUOptions(t *testing.T) {
 	if gpu := with.operator(); gpu.Mode != "devicePlugin" || gpu.SchedulerName != "ours" || gpu.ChunkMiB != 256 {
 		t.Errorf("%+v", gpu)
 	}
-	for _, o := range []GPUOptions{{Deliver: "dra", ChunkMiB: 1}, {Deliver: "hope", ChunkMiB: 1}, {Deliver: deliverNone, Scheduler: "ours", ChunkMiB: 1}, {Deliver: deliverNone}} {
+	for _, o := range []GPUOptions{{Deliver: "hope", ChunkMiB: 1}, {Deliver: deliverNone, Scheduler: "ours", ChunkMiB: 1}, {Deliver: deliverNone}} {
 		if err := o.validate(); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}

@@ -4,9 +4,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
+
+	"modeldock.io/internal/traffic/gateway"
 )
 
 // CertificateFiles name a PEM certificate with its chain, and its key. Both
@@ -23,23 +27,28 @@ func (f CertificateFiles) validate() error {
 }
 
 // certificate is read again when its file changes: it is renewed while the
-// gateway runs.
+// process runs.
 type certificate struct {
 	files CertificateFiles
+	log   *slog.Logger
 
 	mu      sync.Mutex
 	current *tls.Certificate
 	changed time.Time
 	looked  time.Time
+	refused string // why the latest file is of no use; told once
 }
 
 // lookEvery is how often a handshake looks whether the file has changed.
 const lookEvery = 10 * time.Second
 
 // config returns what a TLS listener needs, or says what is wrong with the
-// files.
-func (f CertificateFiles) config(now func() time.Time) (*tls.Config, error) {
-	c := &certificate{files: f}
+// files; nil if none are named.
+func (f CertificateFiles) config(now func() time.Time, log *slog.Logger) (*tls.Config, error) {
+	if !f.given() {
+		return nil, nil
+	}
+	c := &certificate{files: f, log: log}
 	if _, err := c.get(now()); err != nil {
 		return nil, err
 	}
@@ -68,9 +77,32 @@ func (c *certificate) get(now time.Time) (*tls.Certificate, error) {
 	}
 	switch {
 	case err == nil:
-		c.current, c.changed = &next, info.ModTime()
+		if c.current != nil {
+			c.log.Info("the certificate was renewed", "file", c.files.Certificate, "until", next.Leaf.NotAfter)
+		}
+		c.current, c.changed, c.refused = &next, info.ModTime(), ""
 	case c.current == nil:
 		return nil, fmt.Errorf("read the certificate of --tls-cert and --tls-key: %w", err)
+	case c.refused != err.Error():
+		c.refused = err.Error()
+		c.log.Warn("the changed certificate is of no use; the one before is still served", "file", c.files.Certificate, "until", c.current.Leaf.NotAfter, "error", err)
 	}
 	return c.current, nil
+}
+
+// serveHTTP serves HTTPS if there is a certificate, else HTTP.
+func serveHTTP(server *gateway.Server, listener net.Listener, secured *tls.Config) error {
+	if secured == nil {
+		return server.Serve(listener)
+	}
+	server.TLSConfig = secured
+	return server.ServeTLS(listener)
+}
+
+// urlOf is where a listener is reached from this machine.
+func urlOf(listener net.Listener, secured *tls.Config) string {
+	if secured == nil {
+		return "http://" + reachable(listener.Addr())
+	}
+	return "https://" + reachable(listener.Addr())
 }

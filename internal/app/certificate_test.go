@@ -7,7 +7,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,7 +23,7 @@ func writeCertificate(t *testing.T, f CertificateFiles, serial int64, at time.Ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	about := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"gateway"}}
+	about := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"gateway"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	der, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -46,11 +48,12 @@ func TestCertificateIsRenewed(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
 	files := CertificateFiles{filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")}
-	if _, err := files.config(time.Now); err == nil {
+	log := slog.New(slog.DiscardHandler)
+	if _, err := files.config(time.Now, log); err == nil {
 		t.Error("files that are not there are taken")
 	}
 	writeCertificate(t, files, 1, now)
-	cfg, err := files.config(func() time.Time { return now })
+	cfg, err := files.config(func() time.Time { return now }, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/retry"
 
 	"modeldock.io/internal/api"
@@ -22,6 +22,7 @@ import (
 	"modeldock.io/internal/budget"
 	deliverykube "modeldock.io/internal/delivery/kube"
 	"modeldock.io/internal/delivery/remote"
+	"modeldock.io/internal/kube"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/feed"
 	routekube "modeldock.io/internal/traffic/route/kube"
@@ -46,15 +47,7 @@ const DefaultNamespace = deliverykube.DefaultNamespace
 const DefaultSystemNamespace = "modeldock-system"
 
 // rest finds the API server as kubectl does.
-func (c Cluster) rest() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.Kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w: name a kubeconfig with --kubeconfig", err)
-	}
-	return cfg, nil
-}
+func (c Cluster) rest() (*rest.Config, error) { return kube.Config(c.Kubeconfig) }
 
 // followEndpoints reads EndpointSlices of the ledger that the snapshots are of.
 func (c Cluster) followEndpoints(ctx context.Context, snapshots *feed.Client, set func([]traffic.Endpoint), log *slog.Logger) error {
@@ -98,30 +91,45 @@ type clusterWorld struct {
 	client  *kubernetes.Clientset
 	objects *deliverykube.Target
 	kept    *configMapStamps
+	cards   *clusterCards // nil where Pods ask for none
 	changed func(budget.Ref)
 }
 
-func newClusterWorld(c Cluster, ledger string, clock func() time.Time, log *slog.Logger) (*clusterWorld, error) {
+func newClusterWorld(c Cluster, gpu GPUOptions, ledger string, clock func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*clusterWorld, error) {
 	cfg, err := c.rest()
 	if err != nil {
 		return nil, err
 	}
 	w := &clusterWorld{cluster: c, cfg: cfg, changed: func(budget.Ref) {}}
-	if w.client, err = kubernetes.NewForConfig(cfg); err != nil {
+	// With client-go's own limit of 5 requests a second, deliveries would wait
+	// for their stamps.
+	if w.client, err = kubernetes.NewForConfig(kube.Configured(cfg, "modeldock-controller")); err != nil {
 		return nil, fmt.Errorf("make the client of the API server %s: %w", cfg.Host, err)
 	}
 	w.kept = &configMapStamps{client: w.client, namespace: c.System, kept: map[string]int64{}}
-	w.objects, err = deliverykube.New(deliverykube.Config{
+	target := deliverykube.Config{
 		REST: cfg, Ledger: ledger, Namespace: func(string) string { return c.Namespace }, Watched: c.Namespace,
 		Clock: clock, Logger: log, OnChange: func(ref budget.Ref) { w.changed(ref) },
-	})
+	}
+	if gpu.Cards() {
+		if w.cards, err = newClusterCards(cfg, gpu, clock, log, registry); err != nil {
+			return nil, err
+		}
+		target.Cards = w.cards
+	}
+	w.objects, err = deliverykube.New(target)
 	return w, err
 }
 
 func (w *clusterWorld) target() remote.Served { return w.objects }
 func (w *clusterWorld) stamps() stampKeeper   { return w.kept }
-func (w *clusterWorld) fleet() api.Fleet      { return clusterFleet{w.client} }
-func (w *clusterWorld) views() []viewSource   { return nil }
+func (w *clusterWorld) fleet() api.Fleet {
+	if w.cards != nil {
+		return w.cards
+	}
+	return clusterFleet{w.client}
+}
+func (w *clusterWorld) views() []viewSource { return nil }
 func (w *clusterWorld) where() string {
 	return "cluster " + w.cfg.Host + ", namespace " + w.cluster.Namespace
 }
@@ -130,7 +138,12 @@ func (w *clusterWorld) close() error         { return nil }
 
 func (w *clusterWorld) follow(ctx context.Context, changed func(budget.Ref)) error {
 	w.changed = changed
+	var all sync.WaitGroup
+	if w.cards != nil {
+		all.Go(func() { w.cards.run(ctx) })
+	}
 	w.objects.Run(ctx)
+	all.Wait()
 	return nil
 }
 
@@ -204,7 +217,7 @@ func (s *configMapStamps) raise(ctx context.Context, incarnation string, seq int
 	return nil
 }
 
-// clusterFleet shows the cluster's nodes.
+// clusterFleet shows the nodes of a cluster whose Pods ask for no card.
 type clusterFleet struct{ client kubernetes.Interface }
 
 // Nodes implements api.Fleet.

@@ -19,6 +19,7 @@ import (
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/delivery/engine"
 	"modeldock.io/internal/delivery/remote"
+	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/evidence"
 )
 
@@ -52,6 +53,7 @@ type control struct {
 	// reconcileEvery is how often it compares; 0: its default.
 	reconcileEvery time.Duration
 	reconciled     prometheus.Counter // its rounds
+	scaled         *scaler.Metrics
 	health         *health
 	crash          crashPoint
 	doubt          delivery.Doubt // many objects missing at once, or an older ledger: admission and release stand still
@@ -73,6 +75,7 @@ func newControl(out io.Writer) *control {
 			Name: "modeldock_delivery_reconciliations_total", Help: "Rounds in which all of ledger and target were compared.",
 		}),
 	}
+	c.scaled = scaler.NewMetrics()
 	c.started = c.clock()
 	c.health = newHealth(c.clock)
 	return c

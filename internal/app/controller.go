@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/console"
+	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/traffic/feed"
 	"modeldock.io/internal/traffic/gateway"
 )
@@ -30,6 +32,9 @@ type controller struct {
 	world     world
 	directory *directory   // of what gateways decide by; nil unless they ask here
 	feed      *feed.Server // the same
+	tls       *tls.Config  // nil: none
+	forwarded http.Handler // of console users' calls
+	scaler    *scaler.Scaler
 }
 
 // Controller runs parts of the control plane until ctx ends. started is
@@ -39,6 +44,13 @@ func Controller(ctx context.Context, opts ControllerOptions, out io.Writer, star
 		return err
 	}
 	c := &controller{control: newControl(out), opts: opts}
+	var err error
+	if c.tls, err = opts.TLS.config(c.clock, c.log); err != nil {
+		return err
+	}
+	if c.forwarded, err = c.forward(); err != nil {
+		return err
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another --listen", opts.Listen, err)
@@ -80,7 +92,7 @@ func (c *controller) build(ctx context.Context) error {
 		return fmt.Errorf("read the ledger's identity: %w", err)
 	}
 	if c.opts.Cluster.Enabled {
-		c.world, err = newClusterWorld(c.opts.Cluster, incarnation, c.clock, c.log)
+		c.world, err = newClusterWorld(c.opts.Cluster, c.opts.GPU, incarnation, c.clock, c.log, c.registry)
 	} else {
 		c.world, err = newMachineWorld(c.opts.Machine)
 	}
@@ -91,10 +103,13 @@ func (c *controller) build(ctx context.Context) error {
 	c.buildAccounts(c.world.target(), incarnation, c.world.lease())
 	c.doubt.Halt("it is not known yet whether the ledger is older than what was delivered; whoever has the objects must answer first: " + c.world.where())
 	c.health.report(ctx, "restore", c.stillStanding())
+	if err := c.buildScaler(); err != nil {
+		return err
+	}
 	if link := c.opts.Gateways; link.Listen != "" {
 		c.directory = newDirectory(c.ledger, c.target, c.clock, c.log)
 		c.feed = feed.NewServer(feed.ServerConfig{
-			Token: link.Token, Snapshot: c.directory.snapshot, Refresh: c.directory.refreshSince, Store: c.ledger.PutInferences, Clock: c.clock, Logger: c.log,
+			Token: link.Token, Snapshot: c.directory.snapshot, Refresh: c.directory.refreshSince, Store: c.ledger.PutInferences, Wake: c.scaler.Wake, Clock: c.clock, Logger: c.log,
 		})
 		c.directory.changed = c.feed.Changed
 	}
@@ -104,6 +119,7 @@ func (c *controller) build(ctx context.Context) error {
 		views.sources = append(views.sources, gatewaySource(url, c.opts.Gateways.Token))
 	}
 	cfg.Fleet, cfg.Load, cfg.OnLoopback = c.world.fleet(), views, onLoopback(c.opts.Listen)
+	cfg.Scaling = c.scaler
 	cfg.Restorer, cfg.SpoolDir = restorer{c.control, nil}, os.TempDir()
 	c.api = api.New(cfg)
 	return errors.Join(c.registerMetrics())
@@ -120,7 +136,7 @@ func (c *controller) serve(ctx context.Context, listener, link, ops net.Listener
 	c.start(work, listener.Addr(), failed)
 	server := gateway.NewServer(c.handler())
 	server.ErrorLog = log.New(logWriter{c.log}, "", 0)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- serveHTTP(server, listener, c.tls) }()
 	side := &http.Server{ReadHeaderTimeout: 10 * time.Second}
 	if c.feed != nil {
 		side.Handler = c.feed.Handler()
@@ -131,7 +147,7 @@ func (c *controller) serve(ctx context.Context, listener, link, ops net.Listener
 		go func() { failed <- watched.Serve(ops) }()
 	}
 	c.health.ready(true)
-	url := "http://" + reachable(listener.Addr())
+	url := urlOf(listener, c.tls)
 	c.banner(out, url, link)
 	started(url)
 	var err error
@@ -167,7 +183,11 @@ func (c *controller) start(ctx context.Context, listen net.Addr, failed chan<- e
 	watch(func() error { return c.world.follow(ctx, c.targetChanged) })
 	c.startAccounts(ctx, parts{admit: c.runs(partAdmit), deliver: c.runs(partDeliver)})
 	if c.opts.Cluster.Enabled && c.runs(partOperate) {
-		watch(func() error { return operate(ctx, c.opts, listen, c.log) })
+		moved, seen := c.moved.listen(), c.observed.listen()
+		wake := merge(ctx, moved, seen)
+		watch(func() error {
+			return operate(ctx, c.opts, listen, func(ctx context.Context) { c.scaler.Run(ctx, wake) }, c.log)
+		})
 	}
 	if c.directory != nil {
 		moved, seen := c.moved.listen(), c.observed.listen()
@@ -197,7 +217,7 @@ func (c *controller) handler() http.Handler {
 		mux.HandleFunc("/", notHere("this controller runs "+strings.Join(c.opts.Parts, ", ")+" and no management API"))
 		return mux
 	}
-	mux.Handle("/v1/", c.forward())
+	mux.Handle("/v1/", c.forwarded)
 	mux.Handle("/console/", console.Handler())
 	mux.Handle("/", c.api.Handler())
 	return onePathMap(mux, c.api.Handler(), nil)

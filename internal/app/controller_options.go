@@ -15,7 +15,7 @@ const (
 	partAPI     = "api"     // the management API and the console
 	partAdmit   = "admit"   // admission, expiry, verification
 	partDeliver = "deliver" // the relay of intents, readiness, credits
-	partOperate = "operate" // on a cluster: ModelServices to Deployments, by whoever holds the Lease
+	partOperate = "operate" // on a cluster: ModelServices to Deployments, and their numbers of replicas, by whoever holds the Lease
 )
 
 // ControllerParts are all of them.
@@ -30,15 +30,17 @@ type ControllerOptions struct {
 	Image     string  // of the simulated engine on a cluster; empty: the operator's default
 	Drain     Drain   // how replicas end on a cluster
 	GPU       GPUOptions
-	MySQLDSN  string   // see sqlledger.OpenMySQL. A secret
-	Parts     []string // of ControllerParts
-	Insecure  bool     // listen beyond loopback without TLS
+	MySQLDSN  string           // see sqlledger.OpenMySQL. A secret
+	Parts     []string         // of ControllerParts
+	Insecure  bool             // listen beyond loopback without TLS
+	TLS       CertificateFiles // of Listen
 	HeadWait  time.Duration
 	StopGrace time.Duration
 	// ReconcileEvery is how often ledger and objects are compared, and on a
 	// cluster each object with its children.
 	ReconcileEvery time.Duration
 	Gateways       GatewayLink
+	Scaling        ScalingOptions
 }
 
 // Drain is how a replica on a cluster ends.
@@ -59,6 +61,7 @@ type GatewayLink struct {
 	Listen string   // where gateways get their snapshot; empty: nowhere
 	Token  string   // that both share. A secret
 	URL    string   // where a console user's calls are forwarded to; empty: nowhere
+	CAFile string   // PEM file with who signs the certificate of URL; empty: whom the system trusts
 	Ops    []string // URLs of gateways' operations listeners, to be asked what they see
 }
 
@@ -81,12 +84,13 @@ func DefaultControllerOptions() ControllerOptions {
 		Listen: "127.0.0.1:8081", Cluster: Cluster{Namespace: DefaultNamespace, System: DefaultSystemNamespace}, Parts: ControllerParts(),
 		Drain: Drain{Delay: 5 * time.Second, LongestStream: 10 * time.Minute}, GPU: DefaultGPUOptions(),
 		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second, ReconcileEvery: time.Minute,
+		Scaling: DefaultScalingOptions(),
 	}
 }
 
 // Validate returns every error at once, each saying what to write instead.
 func (o ControllerOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure)}
+	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure), o.Scaling.validate()}
 	if o.OpsListen != "" {
 		errs = append(errs, validateListen(o.OpsListen, o.Insecure))
 	}

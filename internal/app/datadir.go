@@ -56,6 +56,9 @@ func (d *dataDir) file(name string) string { return filepath.Join(d.path, name) 
 
 func (d *dataDir) close() { _ = d.lock.Close() }
 
+// ledgerFile is the ledger of one machine.
+const ledgerFile = "ledger.db"
+
 // keysFile is where the first keys are written for a person.
 const keysFile = "keys.json"
 

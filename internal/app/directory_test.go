@@ -121,7 +121,7 @@ func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.target = observed{status: func(ref budget.Ref) (delivery.Status, error) {
-		return delivery.Status{Ref: ref, Exists: true, Reason: delivery.ModelLoadFailed, LastFailure: &delivery.Failure{Reason: delivery.ModelLoadFailed}}, nil
+		return delivery.Status{Ref: ref, Exists: true, Asked: 1, Reason: delivery.ModelLoadFailed, LastFailure: &delivery.Failure{Reason: delivery.ModelLoadFailed}}, nil
 	}}
 	told := 0
 	d.changed = func() { told++ }
@@ -291,7 +291,7 @@ func TestOnlyLastingFailuresFailWaiters(t *testing.T) {
 		{delivery.CrashLooping, delivery.CrashLooping, 1, ""},
 	} {
 		d.target = observed{status: func(ref budget.Ref) (delivery.Status, error) {
-			return delivery.Status{Ref: ref, Exists: true, Ready: c.ready, Reason: c.now, LastFailure: &delivery.Failure{Reason: c.last}}, nil
+			return delivery.Status{Ref: ref, Exists: true, Asked: 1, Ready: c.ready, Reason: c.now, LastFailure: &delivery.Failure{Reason: c.last}}, nil
 		}}
 		if err := d.refresh(t.Context()); err != nil {
 			t.Fatal(err)
@@ -310,7 +310,7 @@ func TestRefreshAsksForWhatMayHaveChanged(t *testing.T) {
 	asked := 0
 	d.target = observed{status: func(ref budget.Ref) (delivery.Status, error) {
 		asked++
-		return delivery.Status{Ref: ref, Exists: true, Ready: 1}, nil
+		return delivery.Status{Ref: ref, Exists: true, Asked: 1, Ready: 1}, nil
 	}}
 	submit(t, l, "one")
 	if _, err := l.Admit(t.Context(), 0); err != nil {

@@ -1,10 +1,14 @@
 package app
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
 
 	"modeldock.io/internal/api"
@@ -14,16 +18,21 @@ import (
 // forward sends the calls of signed-in console users to a gateway, with a pass
 // in the place of their cookie. Gateways know keys and passes only; everybody
 // else calls them directly.
-func (c *controller) forward() http.Handler {
+func (c *controller) forward() (http.Handler, error) {
 	to := c.opts.Gateways.URL
 	if to == "" {
-		return notHere("a controller serves no inference: call the gateway")
+		return notHere("a controller serves no inference: call the gateway"), nil
 	}
 	target, err := url.Parse(to)
 	if err != nil {
-		return notHere("the gateway's URL cannot be read: " + err.Error())
+		return nil, fmt.Errorf("read the URL of --gateway: %w", err)
+	}
+	transport, err := trusting(c.opts.Gateways.CAFile)
+	if err != nil {
+		return nil, err
 	}
 	proxy := &httputil.ReverseProxy{
+		Transport:     transport,
 		FlushInterval: -1, // every event at once
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -51,7 +60,29 @@ func (c *controller) forward() http.Handler {
 		}
 		r.Header.Set("Authorization", "Bearer "+feed.Pass(c.opts.Gateways.Token, who.KeyID, c.clock()))
 		proxy.ServeHTTP(w, r)
-	})
+	}), nil
+}
+
+// trusting also trusts who signs by the file's certificates. The file is read
+// once: authorities last for years.
+func trusting(file string) (http.RoundTripper, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if file == "" {
+		return transport, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read --gateway-ca: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // an image from scratch has none
+	}
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("read --gateway-ca: %s holds no certificate in PEM", file)
+	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return transport, nil
 }
 
 // openAIError answers on /v1 as a gateway would.

@@ -128,10 +128,8 @@ func Gateway(ctx context.Context, opts GatewayOptions, out io.Writer, started fu
 }
 
 func (g *gatewayProcess) build(ctx context.Context) (err error) {
-	if g.opts.TLS.given() {
-		if g.tls, err = g.opts.TLS.config(time.Now); err != nil {
-			return err
-		}
+	if g.tls, err = g.opts.TLS.config(time.Now, g.log); err != nil {
+		return err
 	}
 	if g.tells, err = openTelemetry(ctx, g.opts.AccessLog, g.log); err != nil {
 		return err
@@ -152,7 +150,7 @@ func (g *gatewayProcess) build(ctx context.Context) (err error) {
 	g.gateway, err = gateway.New(g.tells.configure(gateway.Config{
 		Snapshot: g.feed.Snapshot, Refresh: g.feed.Refresh, Table: g.table, Recorder: g.recorder, Logger: g.log,
 		Limiter: g.counts.limiter, Results: g.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(g.feed.Snapshot(), tenant) },
-		Principal: g.consoleUser, Registerer: g.registry,
+		Principal: g.consoleUser, Registerer: g.registry, Wake: g.wake,
 	}))
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)
@@ -187,15 +185,17 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	defer stopWork()
 	followed := make(chan error, 1)
 	go func() { followed <- g.opts.Endpoints.follow(work, g.feed, g.table.Set, g.log) }()
+	told := make(chan struct{})
+	go func() { defer close(told); g.tellMachine(work) }()
 	fed := make(chan struct{})
 	go func() { defer close(fed); g.feed.Run(work) }()
 	server, side := gateway.NewServer(g.gateway), opsServer(g.opsHandler())
 	server.ErrorLog = log.New(logWriter{g.log}, "", 0)
 	failed := make(chan error, 2)
-	go func() { failed <- g.serveFront(server, front) }()
+	go func() { failed <- serveHTTP(server, front, g.tls) }()
 	go func() { failed <- side.Serve(ops) }()
 	g.health.ready(true)
-	url := g.scheme() + reachable(front.Addr())
+	url := urlOf(front, g.tls)
 	_, _ = fmt.Fprintf(out, "ModelDock gateway is ready: %s\n  control   %s\n  ops       http://%s\n", url, strings.Join(g.opts.Control, ", "), reachable(ops.Addr()))
 	started(url)
 	var err error
@@ -206,25 +206,10 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	case err = <-followed:
 		err = errors.Join(errors.New("the endpoints cannot be followed"), err)
 	}
-	return errors.Join(err, g.shutdown(server, side, stopWork, fed))
+	return errors.Join(err, g.shutdown(server, side, stopWork, fed, told))
 }
 
-func (g *gatewayProcess) serveFront(server *http.Server, front net.Listener) error {
-	if g.tls == nil {
-		return server.Serve(front)
-	}
-	server.TLSConfig = g.tls
-	return server.ServeTLS(front, "", "")
-}
-
-func (g *gatewayProcess) scheme() string {
-	if g.tls == nil {
-		return "http://"
-	}
-	return "https://"
-}
-
-func (g *gatewayProcess) shutdown(server, side *http.Server, stopWork func(), fed <-chan struct{}) error {
+func (g *gatewayProcess) shutdown(server *gateway.Server, side *http.Server, stopWork func(), fed, told <-chan struct{}) error {
 	g.health.ready(false)
 	drain, cancel := context.WithTimeout(context.Background(), g.opts.StopGrace)
 	defer cancel()
@@ -238,6 +223,7 @@ func (g *gatewayProcess) shutdown(server, side *http.Server, stopWork func(), fe
 	err := errors.Join(g.counts.close(), g.recorder.FlushAndClose(last), g.tells.spans.Close(last))
 	stopWork()
 	<-fed
+	<-told
 	_ = side.Close()
 	g.log.Info("stopped")
 	return err

@@ -54,6 +54,8 @@ func (p *platform) startLoops(ctx context.Context) {
 	p.run(func() { signals.New(signals.Config{Table: p.table, Clock: p.clock}).Run(ctx) })
 	if !p.opts.Manual {
 		p.startAccounts(ctx, parts{admit: true, deliver: true})
+		moved, changed := p.moved.listen(), p.observed.listen()
+		p.run(func() { p.scaler.Run(ctx, merge(ctx, moved, changed)) })
 		return
 	}
 	p.run(func() { p.every(ctx, "compare an older ledger", olderEvery, p.compareAgain) })

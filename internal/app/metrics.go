@@ -29,7 +29,7 @@ func (c *control) registerMetrics() error {
 	for _, m := range []prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		c.health.drift, c.health.verified, c.reconciled,
+		c.health.drift, c.health.verified, c.reconciled, c.scaled,
 		newLedgerCollector(c.ledger, c.log),
 	} {
 		if err := c.registry.Register(m); err != nil {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"modeldock.io/internal/delivery/operator"
@@ -38,18 +39,18 @@ const operatorPause = time.Second
 
 var errOperatorStuck = errors.New("the operator does not end although its Lease is lost")
 
-// operate runs the operator whenever this process holds the Lease, until ctx
+// operate runs the operator, and scale beside it, whenever this process holds the Lease, until ctx
 // ends. One that loses it, as happens when the API server is away, ends with
 // everything it was about to write and stands for the Lease again: ledger and
 // management API go on meanwhile. Only one that does not end takes the
 // controller along.
-func operate(ctx context.Context, o ControllerOptions, listen net.Addr, log *slog.Logger) error {
+func operate(ctx context.Context, o ControllerOptions, listen net.Addr, scale func(context.Context), log *slog.Logger) error {
 	cfg, err := o.Cluster.rest()
 	if err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		why := operateOnce(ctx, o, cfg, holder(listen), log)
+		why := operateOnce(ctx, o, cfg, holder(listen), scale, log)
 		if errors.Is(why, errOperatorStuck) {
 			return why
 		}
@@ -64,7 +65,7 @@ func operate(ctx context.Context, o ControllerOptions, listen net.Addr, log *slo
 	return nil
 }
 
-func operateOnce(ctx context.Context, o ControllerOptions, cfg *rest.Config, identity string, log *slog.Logger) error {
+func operateOnce(ctx context.Context, o ControllerOptions, cfg *rest.Config, identity string, scale func(context.Context), log *slog.Logger) error {
 	opts, err := operator.ManagerOptions(o.Cluster.Namespace)
 	if err != nil {
 		return err
@@ -86,6 +87,10 @@ func operateOnce(ctx context.Context, o ControllerOptions, cfg *rest.Config, ide
 	}
 	if err := operator.Setup(ctx, mgr, how); err != nil {
 		return err
+	}
+	// Whoever operates scales: one process at a time writes counts.
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { scale(ctx); return nil })); err != nil {
+		return fmt.Errorf("add the scaler to the operator: %w", err)
 	}
 	err = mgr.Start(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -26,9 +26,11 @@ type UpOptions struct {
 	Manual    bool   // the loops stand still; `modeldock step` runs them
 	NoDemo    bool
 	Insecure  bool // listen beyond loopback without TLS
+	TLS       CertificateFiles
 	HeadWait  time.Duration
 	StopGrace time.Duration
 	Counts    CountOptions
+	Scaling   ScalingOptions
 	AccessLog io.Writer // gets one line for each call of a model; nil for none
 	Version   string
 	// Executable is the binary that supervises models; this one.
@@ -44,6 +46,7 @@ func DefaultUpOptions() UpOptions {
 		HeadWait:  budget.DefaultHeadWait,
 		StopGrace: 30 * time.Second,
 		Counts:    DefaultCountOptions(),
+		Scaling:   DefaultScalingOptions(),
 	}
 }
 
@@ -55,8 +58,8 @@ const (
 
 // Validate returns every error at once, each saying what to write instead.
 func (o UpOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure)}
-	errs = append(errs, o.validateStore(), o.Counts.Validate())
+	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate()}
+	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate())
 	if o.Cards != "" {
 		if _, err := device.ParseCards("", o.Cards); err != nil {
 			errs = append(errs, fmt.Errorf("--%w", err))
@@ -80,7 +83,7 @@ func validateListen(listen string, insecure bool) error {
 	case err != nil:
 		return fmt.Errorf("--listen must be HOST:PORT, for example 127.0.0.1:8080; got %q", listen)
 	case !loopback(host) && !insecure:
-		return fmt.Errorf("--listen %s is not a loopback address and there is no TLS: keys and prompts would travel in the clear; add --insecure if that is meant", listen)
+		return fmt.Errorf("--listen %s is not a loopback address and there is no TLS: keys and prompts would travel in the clear; name a certificate by --tls-cert and --tls-key, or add --insecure if that is meant", listen)
 	}
 	return nil
 }

@@ -40,9 +40,9 @@ func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writ
 	server := gateway.NewServer(p.handler())
 	server.ErrorLog = log.New(logWriter{p.log}, "", 0)
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- serveHTTP(server, listener, p.tls) }()
 	p.health.ready(true)
-	running := Running{URL: "http://" + reachable(listener.Addr()), KeysFile: p.dir.file(keysFile), Demo: !p.opts.NoDemo}
+	running := Running{URL: urlOf(listener, p.tls), KeysFile: p.dir.file(keysFile), Demo: !p.opts.NoDemo}
 	p.banner(out, running)
 	started(running)
 	select {
@@ -53,7 +53,7 @@ func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writ
 	return errors.Join(err, p.shutdown(server, stopWork))
 }
 
-func (p *platform) shutdown(server *http.Server, stopWork func()) error {
+func (p *platform) shutdown(server *gateway.Server, stopWork func()) error {
 	p.health.ready(false)
 	p.hub.Close()
 	p.gateway.Drain()

@@ -13,6 +13,7 @@ import (
 
 	"modeldock.io/internal/budget/sqlledger"
 	"modeldock.io/internal/delivery/remote"
+	"modeldock.io/internal/traffic"
 )
 
 // What the process that runs the models tells controllers beside its target.
@@ -20,7 +21,12 @@ const (
 	pathNodes   = "/nodes"
 	pathTraffic = "/traffic"
 	pathStamp   = "/stamp"
+	pathLoad    = "/load" // what gateways of other processes tell
+	pathWake    = "/wake" // and ask
 )
+
+// maxLoad bounds what one gateway tells of all models.
+const maxLoad = 64 << 20
 
 // stampCall reads, and where Seq is given raises, an incarnation's stamp.
 type stampCall struct {
@@ -110,6 +116,27 @@ func (p *platform) share(ctx context.Context) (stop func(), err error) {
 		remote.Answer(w, viewOf(p.table, p.gateway, p.directory.snapshot()))
 	})
 	mux.HandleFunc("POST "+pathStamp, p.serveStamp)
+	mux.HandleFunc("POST "+pathLoad, func(w http.ResponseWriter, r *http.Request) {
+		var report loadReport
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxLoad)).Decode(&report); err != nil {
+			remote.Fail(w, fmt.Errorf("read a gateway's loads: %w", err))
+			return
+		}
+		p.loads.take(report)
+		remote.Answer(w, struct{}{})
+	})
+	mux.HandleFunc("POST "+pathWake, func(w http.ResponseWriter, r *http.Request) {
+		var call traffic.Wake
+		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&call)
+		if err == nil {
+			err = p.scaler.Wake(r.Context(), call)
+		}
+		if err != nil {
+			remote.Fail(w, fmt.Errorf("wake a model: %w", err))
+			return
+		}
+		remote.Answer(w, struct{}{})
+	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }()
 	return func() {

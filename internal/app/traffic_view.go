@@ -22,6 +22,7 @@ type trafficView struct {
 	Endpoints []traffic.Endpoint
 	InFlight  map[string]int // by endpoint UID
 	Queues    []queued
+	Loads     []traffic.Load
 }
 
 type queued struct {
@@ -30,7 +31,7 @@ type queued struct {
 }
 
 func viewOf(table *route.Table, g *gateway.Gateway, s *traffic.Snapshot) trafficView {
-	view := trafficView{Endpoints: table.Endpoints(), InFlight: map[string]int{}}
+	view := trafficView{Endpoints: table.Endpoints(), InFlight: map[string]int{}, Loads: g.Loads()}
 	for _, e := range view.Endpoints {
 		view.InFlight[e.UID] = table.InFlight(e.UID)
 	}
@@ -168,6 +169,7 @@ func together(views []trafficView) trafficView {
 			out.InFlight[uid] += n
 		}
 		out.Queues = append(out.Queues, view.Queues...)
+		out.Loads = append(out.Loads, view.Loads...)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"modeldock.io/internal/delivery/local"
 	"modeldock.io/internal/delivery/remote"
 	"modeldock.io/internal/device"
+	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway"
 	"modeldock.io/internal/traffic/route"
@@ -47,8 +49,11 @@ type platform struct {
 	gateway   *gateway.Gateway
 	directory *directory
 	counts    counts
+	loads     *gatewayLoads // of other processes
+	scaler    *scaler.Scaler
 	tells     telemetry
-	files     *stamps // the stamps in the data directory
+	files     *stamps     // the stamps in the data directory
+	tls       *tls.Config // nil: none
 }
 
 // Up runs the whole platform on one machine until ctx ends, then drains.
@@ -58,6 +63,10 @@ func Up(ctx context.Context, opts UpOptions, out io.Writer, started func(Running
 		return err
 	}
 	p := &platform{control: newControl(out), opts: opts}
+	var err error
+	if p.tls, err = opts.TLS.config(p.clock, p.log); err != nil {
+		return err
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another --listen", opts.Listen, err)
@@ -113,7 +122,7 @@ func (p *platform) openLedger(ctx context.Context) (store, error) {
 	case p.opts.Store == storeMySQL:
 		return p.openShared(ctx, p.opts.MySQLDSN, p.opts.HeadWait)
 	}
-	l, err := sqlledger.OpenSQLite(ctx, p.dir.file("ledger.db"), sqlledger.Options{Clock: p.clock, HeadWait: p.opts.HeadWait, OnChange: p.ledgerChanged, Logger: p.log})
+	l, err := sqlledger.OpenSQLite(ctx, p.dir.file(ledgerFile), sqlledger.Options{Clock: p.clock, HeadWait: p.opts.HeadWait, OnChange: p.ledgerChanged, Logger: p.log})
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
@@ -186,18 +195,21 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 	p.gateway, err = gateway.New(p.tells.configure(gateway.Config{
 		Snapshot: p.directory.snapshot, Refresh: p.directory.refreshSince, Table: p.table, Recorder: p.recorder, Clock: p.clock, Logger: p.log,
 		Limiter: p.counts.limiter, Results: p.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(p.directory.snapshot(), tenant) },
-		Principal: p.consolePrincipal, Registerer: p.registry,
+		Principal: p.consolePrincipal, Registerer: p.registry, Wake: p.wake,
 	}))
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)
 	}
 	p.directory.changed = p.gateway.SnapshotChanged
+	p.loads = newGatewayLoads(p.clock)
+	p.buildScaler()
 	return nil
 }
 
 func (p *platform) buildAPI() {
 	cfg := p.apiConfig()
 	cfg.Fleet, cfg.Load, cfg.Recent, cfg.OnLoopback = fleet{p.machine}, load{p}, p.recorder.Find, p.opts.onLoopback()
+	cfg.Scaling = p.scaler
 	cfg.Restorer, cfg.SpoolDir = restorer{p.control, p.machine}, p.dir.path
 	if p.opts.Manual {
 		cfg.Stepper = stepper{p.control}

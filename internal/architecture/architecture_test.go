@@ -125,7 +125,7 @@ func TestForbiddenEdges(t *testing.T) {
 
 // keepers says which packages may import a third-party module.
 func keepers() map[string][]string {
-	cluster := []string{"api/", "internal/kube", "internal/delivery/kube", "internal/traffic/route/kube", "internal/delivery/operator", "internal/device", "internal/elastic", "internal/app", "test/"}
+	cluster := []string{"api/", "internal/kube", "internal/delivery/kube", "internal/traffic/route/kube", "internal/delivery/operator", "internal/device", "internal/elastic", "internal/preflight", "internal/app", "test/"}
 	return map[string][]string{
 		"modernc.org/sqlite":             {"internal/budget/sqlledger", "internal/app", "bench/", "test/"},
 		"github.com/go-sql-driver":       {"internal/budget/sqlledger", "internal/app", "bench/", "test/"},

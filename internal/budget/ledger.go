@@ -140,6 +140,9 @@ type Quotas interface {
 	SetLimits(ctx context.Context, tenant string, limits Limits) (Tenant, error)
 	Pools(ctx context.Context) ([]Pool, error)
 	SetPool(ctx context.Context, pool string, limit int64) (Pool, error)
+	// Usage returns all quotas and pools and the journal's newest entries (at
+	// most so many), newest first, from one snapshot: see Usage.Courses.
+	Usage(ctx context.Context, entries int) (Usage, error)
 }
 
 // Access holds keys, grants and sessions.

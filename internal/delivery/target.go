@@ -194,8 +194,9 @@ type Card struct {
 	Index     int
 	Model     string
 	Simulated bool
-	MiB       int64 // taken by this replica
-	FreeMiB   int64 // free at the decision, before it was taken
+	MiB       int64  // taken by this replica
+	FreeMiB   int64  // free at the decision, before it was taken
+	Isolation string // from the others on the card: none, mps or mig; empty: none
 }
 
 // Failure is the last failure of a replica.

@@ -97,7 +97,7 @@ func (f Facts) remembered() bool {
 // asleep reports whether the model was ready and runs nothing now because
 // nobody asks for it: what was proven stays so.
 func (f Facts) asleep() bool {
-	return f.Status != nil && f.Status.Asleep() && f.Status.Processes() == 0 && f.Binding != nil && f.Binding.EverReady && f.Status.Object.UID == f.Binding.UID
+	return f.Status != nil && f.Status.Asleep() && f.Binding != nil && f.Binding.EverReady && f.Status.Object.UID == f.Binding.UID
 }
 
 // witness is a replica as it is now, or, where it has no process now, as it

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -114,7 +115,18 @@ func (f Facts) placed() Step {
 	if r.Cards[0].FreeMiB > 0 { // as far as the decision is known here
 		s.Facts["freeMiBAtDecision"] = r.Cards[0].FreeMiB
 	}
+	if len(r.Cards) > 1 {
+		s.Facts["uuids"] = uuids(r.Cards)
+	}
 	return s
+}
+
+func uuids(cards []delivery.Card) []string {
+	list := make([]string, 0, len(cards))
+	for _, c := range cards {
+		list = append(list, c.UUID)
+	}
+	return list
 }
 
 // unplaceable judges a replica without a place; false: it may get one yet, and
@@ -153,7 +165,7 @@ func (f Facts) device() Step {
 		last = later(last, r.StartedAt)
 		seen = map[string]any{"isolation": "none", "cards": untracked}
 		if len(r.Cards) > 0 {
-			seen = map[string]any{"card": r.Cards[0].UUID, "cardModel": r.Cards[0].Model, "simulated": r.Cards[0].Simulated, "isolation": "none"}
+			seen = map[string]any{"card": r.Cards[0].UUID, "cardModel": r.Cards[0].Model, "simulated": r.Cards[0].Simulated, "isolation": cmp.Or(r.Cards[0].Isolation, "none")}
 		}
 	}
 	s.Status, s.Reason, s.At, s.Facts = OK, "", last, seen

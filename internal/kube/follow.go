@@ -30,6 +30,7 @@ type Source struct {
 	Label     string                     // only objects that have this label; empty: all
 	Index     func(client.Object) string // what By finds by
 	NewList   func() client.ObjectList
+	Slim      func(client.Object) // drops what is never read of an object; may be nil
 	Logger    *slog.Logger
 	Listed    func() // after every whole list, also an empty one; may be nil
 }
@@ -192,7 +193,7 @@ func (r recorder[T]) Update(obj any) error { return r.keep(r.Indexer.Update, obj
 func (r recorder[T]) Delete(obj any) error { return r.keep(r.Indexer.Delete, obj) }
 
 func (r recorder[T]) keep(how func(any) error, obj any) error {
-	slim(obj)
+	r.f.slim(obj)
 	if err := how(obj); err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func (r recorder[T]) Replace(objs []any, version string) error {
 		before[key], old[key] = string(o.GetUID())+"/"+o.GetResourceVersion(), o
 	}
 	for _, o := range objs {
-		slim(o)
+		r.f.slim(o)
 	}
 	if err := r.Indexer.Replace(objs, version); err != nil {
 		return err
@@ -234,8 +235,13 @@ func (r recorder[T]) Replace(objs []any, version string) error {
 }
 
 // slim drops what nobody reads and what takes most of the room.
-func slim(obj any) {
-	if o, ok := obj.(client.Object); ok {
-		o.SetManagedFields(nil)
+func (f *Followed[T]) slim(obj any) {
+	o, ok := obj.(client.Object)
+	if !ok {
+		return
+	}
+	o.SetManagedFields(nil)
+	if f.source.Slim != nil {
+		f.source.Slim(o)
 	}
 }

@@ -2,18 +2,28 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+
+	"modeldock.io/internal/modelspec"
 )
 
 // Annotations of a Pod that asks for memory on cards.
 const (
 	MemoryAnnotation = "scheduler.ai/gpu-memory-mb" // MiB per card
 	CountAnnotation  = "scheduler.ai/gpu-count"     // cards; absent: 1
+	// What is preferred among cards that fit; absent: nothing beyond the rest.
+	ClassAnnotation    = "scheduler.ai/gpu-class"    // llm, vision or recommender
+	WorkloadAnnotation = "scheduler.ai/gpu-workload" // online or batch
 )
 
+// RequestAnnotations are all by which a Pod asks.
+func RequestAnnotations() []string {
+	return []string{MemoryAnnotation, CountAnnotation, ClassAnnotation, WorkloadAnnotation}
+}
+
 // FromAnnotations reads a request from a Pod's annotations. asked is false
-// where they say nothing about cards. Class, workload and constraints stay
-// empty.
+// where they say nothing about cards. Constraints stay empty.
 func FromAnnotations(annotations map[string]string) (r Request, asked bool, err error) {
 	memory, hasMemory := annotations[MemoryAnnotation]
 	count, hasCount := annotations[CountAnnotation]
@@ -32,7 +42,22 @@ func FromAnnotations(annotations map[string]string) (r Request, asked bool, err 
 			return Request{}, true, fmt.Errorf("annotation %s: %w", CountAnnotation, err)
 		}
 	}
+	if r.Class, err = oneOf(annotations, ClassAnnotation, modelspec.ClassLLM, modelspec.ClassVision, modelspec.ClassRecommender); err != nil {
+		return Request{}, true, err
+	}
+	if r.Workload, err = oneOf(annotations, WorkloadAnnotation, modelspec.WorkloadOnline, modelspec.WorkloadBatch); err != nil {
+		return Request{}, true, err
+	}
 	return r, true, nil
+}
+
+// oneOf reads a word that may be absent, and nothing but one that is known.
+func oneOf[T ~string](annotations map[string]string, name string, known ...T) (T, error) {
+	value, there := annotations[name]
+	if there && !slices.Contains(known, T(value)) {
+		return "", fmt.Errorf("annotation %s: %q is not one of %v; write one of them, or leave it out", name, shortened(value), known)
+	}
+	return T(value), nil
 }
 
 // ParseMemory reads MiB per card: decimal digits and nothing else, from 1 to

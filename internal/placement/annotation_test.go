@@ -3,6 +3,8 @@ package placement
 import (
 	"strings"
 	"testing"
+
+	"modeldock.io/internal/modelspec"
 )
 
 // C050, C052: only a plain positive integer is memory.
@@ -50,13 +52,18 @@ func TestFromAnnotations(t *testing.T) {
 		"empty memory":  {map[string]string{MemoryAnnotation: ""}, Request{}, true, `annotation scheduler.ai/gpu-memory-mb: "" is not`},
 		"bad count":     {map[string]string{MemoryAnnotation: "8000", CountAnnotation: "0"}, Request{}, true, `annotation scheduler.ai/gpu-count: "0" is not`},
 		"many cards":    {map[string]string{MemoryAnnotation: "8000", CountAnnotation: "65"}, Request{}, true, "from 1 to 64"},
+		"class":         {map[string]string{MemoryAnnotation: "8000", ClassAnnotation: "recommender", WorkloadAnnotation: "batch"}, Request{MiB: 8000, Cards: 1, Class: modelspec.ClassRecommender, Workload: modelspec.WorkloadBatch}, true, ""},
+		"bad class":     {map[string]string{MemoryAnnotation: "8000", ClassAnnotation: "LLM"}, Request{}, true, `annotation scheduler.ai/gpu-class: "LLM" is not one of [llm vision recommender]`},
+		"empty class":   {map[string]string{MemoryAnnotation: "8000", ClassAnnotation: ""}, Request{}, true, `annotation scheduler.ai/gpu-class: "" is not one of`},
+		"bad workload":  {map[string]string{MemoryAnnotation: "8000", WorkloadAnnotation: "nightly"}, Request{}, true, `annotation scheduler.ai/gpu-workload: "nightly" is not one of [online batch]`},
+		"class alone":   {map[string]string{ClassAnnotation: "llm"}, Request{}, false, ""},
 		"count alone":   {map[string]string{CountAnnotation: "2"}, Request{}, true, "scheduler.ai/gpu-memory-mb is missing"},
 	} {
 		r, asked, err := FromAnnotations(c.in)
 		if asked != c.asked || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: asked %v, %v", name, asked, err)
 		}
-		if err == nil && (r.MiB != c.want.MiB || r.Cards != c.want.Cards) {
+		if err == nil && (r.MiB != c.want.MiB || r.Cards != c.want.Cards || r.Class != c.want.Class || r.Workload != c.want.Workload) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

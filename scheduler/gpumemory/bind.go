@@ -24,8 +24,9 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 	if !held {
 		return fwk.AsStatus(fmt.Errorf("bind to node %s: no card was reserved; %s must be enabled at reserve too", nodeName, Name))
 	}
-	binding := h.binding()
-	err := p.post(ctx, binding)
+	p.ledger.posting(pod.UID, nodeName, true)
+	err := p.post(ctx, h.binding())
+	p.ledger.posting(pod.UID, nodeName, false)
 	if err == nil {
 		return nil
 	}
@@ -33,14 +34,16 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 }
 
 func (h *hold) binding() *v1.Binding {
-	var indexes []string
+	var indexes, free []string
 	for _, c := range h.cards {
-		indexes = append(indexes, strconv.Itoa(c.Index))
+		indexes, free = append(indexes, strconv.Itoa(c.Index)), append(free, strconv.FormatInt(c.FreeMiB, 10))
 	}
 	return &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: h.name.Namespace, Name: h.name.Name, UID: h.pod,
-			Annotations: map[string]string{CardAnnotation: strings.Join(uuids(h.cards), ","), IndexAnnotation: strings.Join(indexes, ",")},
+			Annotations: map[string]string{
+				CardAnnotation: strings.Join(uuids(h.cards), ","), IndexAnnotation: strings.Join(indexes, ","), FreeAnnotation: strings.Join(free, ","),
+			},
 		},
 		Target: v1.ObjectReference{Kind: "Node", Name: h.node},
 	}
@@ -61,11 +64,12 @@ func (p *Plugin) post(ctx context.Context, binding *v1.Binding) error {
 }
 
 // answered looks into what an error left behind. A Binding may have taken
-// effect although its answer was lost, or may still; also a conflict can be the
-// answer to a repetition of one that did. Until the API server has told, the
-// cards stay counted.
+// effect although its answer was lost, or may still; a conflict can be the
+// answer to a repetition of one that did, or what the API server makes of a
+// store that did not answer in time. Until the API server has told, the cards
+// stay counted. A refusal tells nothing of the Bindings that were tried before.
 func (p *Plugin) answered(ctx context.Context, pod *v1.Pod, h hold, failure error) *fwk.Status {
-	if definite(failure) {
+	if apierrors.IsNotFound(failure) || refused(failure) && h.doubt.IsZero() {
 		p.ledger.certain(pod.UID, h.node)
 		return fwk.AsStatus(fmt.Errorf("bind to node %s: %w", h.node, failure))
 	}
@@ -76,7 +80,7 @@ func (p *Plugin) answered(ctx context.Context, pod *v1.Pod, h hold, failure erro
 	case state == boundAsDecided:
 		p.ledger.certain(pod.UID, h.node)
 		return nil
-	case state == boundElsewhere, state == gone, apierrors.IsConflict(failure):
+	case state == boundElsewhere, state == gone:
 		p.ledger.certain(pod.UID, h.node)
 	default:
 		failure = fmt.Errorf("%w; it may still take effect, so its cards stay counted for %s", failure, resolveAfter)
@@ -85,9 +89,9 @@ func (p *Plugin) answered(ctx context.Context, pod *v1.Pod, h hold, failure erro
 	return fwk.AsStatus(fmt.Errorf("bind to node %s: %w", h.node, failure))
 }
 
-// definite errors are refusals: nothing was written.
-func definite(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
+// refused tells that nothing was written.
+func refused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) || apierrors.IsMethodNotSupported(err)
 }
 

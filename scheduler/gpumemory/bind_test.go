@@ -86,7 +86,7 @@ func TestBindIsOneWrite(t *testing.T) {
 		t.Fatalf("%d Bindings", len(*seen))
 	}
 	got := (*seen)[0]
-	if got.UID != "a" || got.Target.Name != "n" || got.Annotations[CardAnnotation] != "n-0,n-1" || got.Annotations[IndexAnnotation] != "0,1" {
+	if got.UID != "a" || got.Target.Name != "n" || got.Annotations[CardAnnotation] != "n-0,n-1" || got.Annotations[IndexAnnotation] != "0,1" || strings.Count(got.Annotations[FreeAnnotation], ",") != 1 {
 		t.Errorf("the Binding is %+v", got)
 	}
 	for _, action := range b.client.Actions() {
@@ -151,8 +151,8 @@ func TestBindInDoubtStaysCounted(t *testing.T) {
 	if held := b.ledger.all(); len(held) != 0 {
 		t.Errorf("after the API server denied it: %+v", held)
 	}
-	if len(b.woken) != 1 {
-		t.Errorf("Pods that wait were woken %d times", len(b.woken))
+	if b.wakings() != 1 {
+		t.Errorf("Pods that wait were woken %d times", b.wakings())
 	}
 	if _, card := b.place(t, pod("b", "6000")); card != "n-0" {
 		t.Errorf("then: %q", card)
@@ -175,13 +175,21 @@ func TestBindThatWasRefused(t *testing.T) {
 	for name, refusal := range map[string]error{
 		"gone":      apierrors.NewNotFound(pods, "a"),
 		"forbidden": apierrors.NewForbidden(pods, "a", errors.New("policy")),
-		"conflict":  apierrors.NewConflict(pods, "a", errors.New("Precondition failed: UID in precondition")),
+		"replaced":  apierrors.NewConflict(pods, "a", errors.New("Precondition failed: UID in precondition")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, node(t, "n", 10000))
 			b.server(t, false, refusal)
-			if err := b.bind(t, pod("a", "6000")); err == nil {
+			first := pod("a", "6000")
+			if name == "replaced" {
+				again := first.DeepCopy()
+				again.UID = "another"
+				if err := b.client.Tracker().Add(again); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.bind(t, first); err == nil {
 				t.Fatal("no error")
 			}
 			if held := b.ledger.all(); len(held) != 0 {
@@ -189,6 +197,109 @@ func TestBindThatWasRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A refusal is about one Binding alone: what was sent before it may still take
+// effect, and each Binding may for as long as the API server works on it.
+func TestDoubtsLastFromTheLastBinding(t *testing.T) {
+	t.Parallel()
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, answer := range map[string]error{
+		"refused":  apierrors.NewTooManyRequests("busy", 1),
+		"conflict": apierrors.NewConflict(pods, "a", errors.New("etcdserver: request timed out")),
+		"unknown":  errors.New("unexpected EOF"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, node(t, "n", 10000))
+			b.server(t, false, apierrors.NewTimeoutError("the request timed out", 1))
+			first := pod("a", "6000")
+			if err := b.bind(t, first); err == nil {
+				t.Fatal("no error")
+			}
+			b.clock.add(resolveAfter - 1)
+			b.server(t, false, answer)
+			if err := b.bind(t, first); err == nil {
+				t.Fatal("no error")
+			}
+			b.clock.add(resolveAfter - 1)
+			b.resolve(t.Context())
+			if len(b.ledger.inDoubt("n")) != 1 {
+				t.Fatal("the first Binding, or the second, could still take effect, but is not counted")
+			}
+			b.clock.add(1)
+			b.resolve(t.Context())
+			if held := b.ledger.all(); len(held) != 0 {
+				t.Errorf("it still holds %+v", held)
+			}
+		})
+	}
+}
+
+// While a Binding is on its way, no doubt about an earlier one is settled.
+func TestBindingUnderWayIsCounted(t *testing.T) {
+	t.Parallel()
+	b := setup(t, node(t, "n", 10000))
+	b.server(t, false, apierrors.NewTimeoutError("the request timed out", 1))
+	first := pod("a", "6000")
+	if err := b.bind(t, first); err == nil {
+		t.Fatal("no error")
+	}
+	b.clock.add(resolveAfter)
+	b.ledger.posting(first.UID, "n", true)
+	b.resolve(t.Context())
+	if len(b.ledger.inDoubt("n")) != 1 {
+		t.Error("settled while a Binding is under way")
+	}
+	b.ledger.posting(first.UID, "n", false)
+	old := b.ledger.inDoubt("n")[0]
+	b.ledger.doubtful(first.UID, "n")
+	if b.ledger.settle(&old) {
+		t.Error("settled by what was read before another Binding")
+	}
+}
+
+// A doubt ends with its Pod, and whoever waits for its card hears of it.
+func TestDoubtEndsWithThePod(t *testing.T) {
+	t.Parallel()
+	b := setup(t, node(t, "n", 10000))
+	b.server(t, false, apierrors.NewTimeoutError("the request timed out", 1))
+	b.listen(t)
+	first := pod("a", "6000")
+	if err := b.bind(t, first); err == nil {
+		t.Fatal("no error")
+	}
+	if err := b.client.Tracker().Delete(v1.SchemeGroupVersion.WithResource("pods"), first.Namespace, first.Name); err != nil {
+		t.Fatal(err)
+	}
+	b.waking(t)
+	if _, card := b.place(t, pod("b", "6000")); card != "n-0" {
+		t.Errorf("then: %q", card)
+	}
+}
+
+// What a preemption had promised to a Pod that was bound elsewhere is for others.
+func TestWhoWaitsForAPromisedPlaceIsWoken(t *testing.T) {
+	t.Parallel()
+	b := setup(t, node(t, "n", 10000), node(t, "m", 10000))
+	pods := v1.SchemeGroupVersion.WithResource("pods")
+	promised := pod("a", "6000")
+	promised.Status.NominatedNodeName = "n"
+	if err := b.client.Tracker().Add(promised); err != nil {
+		t.Fatal(err)
+	}
+	b.listen(t)
+	stays := on(promised.DeepCopy(), "n", "n-0")
+	stays.Status.NominatedNodeName = ""
+	if wentElsewhere(promised, stays) || wentElsewhere(stays, stays) {
+		t.Error("a Pod that took its place is said to have gone elsewhere")
+	}
+	elsewhere := on(promised.DeepCopy(), "m", "m-0")
+	elsewhere.Status.NominatedNodeName = ""
+	if err := b.client.Tracker().Update(pods, elsewhere, elsewhere.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	b.waking(t)
 }
 
 // What the API server shows ends a doubt, but only after the scheduler's own
@@ -201,7 +312,10 @@ func TestDoubtsEndWithTheNews(t *testing.T) {
 	b.ledger.put(hold{pod: p.UID, name: types.NamespacedName{Name: "a"}, node: "m", mib: 6000})
 	b.ledger.doubtful(p.UID, "n")
 	b.ledger.doubtful(p.UID, "m")
-	b.shown(on(p, "m", "m-0"))
+	b.shown(t.Context(), on(p, "m", "m-0"))
+	if b.wakings() != 1 {
+		t.Errorf("Pods that wait for n were woken %d times", b.wakings())
+	}
 	if doubts := b.ledger.inDoubt(""); len(doubts) != 1 || doubts[0].node != "m" {
 		t.Fatalf("in doubt: %+v", doubts)
 	}

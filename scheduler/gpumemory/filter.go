@@ -154,8 +154,12 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if h, held := p.ledger.find(pod.UID, nodeName); held && !h.doubt.IsZero() && h.mib == w.request.MiB && len(h.cards) == w.request.Cards {
-		return nil // a Binding in doubt is repeated to the letter
+	if h, held := p.ledger.find(pod.UID, nodeName); held && !h.doubt.IsZero() {
+		if h.mib != w.request.MiB || len(h.cards) != w.request.Cards {
+			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the Pod may be bound to this node already, as it was before its request was changed; that is known %s after the last Binding", resolveAfter))
+		}
+		p.ledger.doubtful(pod.UID, nodeName) // for as long again
+		return nil                           // a Binding in doubt is repeated to the letter
 	}
 	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
 	if err != nil {

@@ -22,14 +22,19 @@ const (
 func (p *Plugin) follow(ctx context.Context) error {
 	informers := p.handle.SharedInformerFactory()
 	_, err := informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(now any) { p.shown(now) },
-		UpdateFunc: func(_, now any) { p.shown(now) },
+		AddFunc: func(now any) { p.shown(ctx, now) },
+		UpdateFunc: func(old, now any) {
+			p.shown(ctx, now)
+			if wentElsewhere(old, now) {
+				p.wake(klog.FromContext(ctx))
+			}
+		},
 		DeleteFunc: func(last any) {
 			if unseen, ok := last.(cache.DeletedFinalStateUnknown); ok {
 				last = unseen.Obj
 			}
-			if pod, ok := last.(*v1.Pod); ok {
-				p.ledger.bound(pod.UID, "")
+			if pod, ok := last.(*v1.Pod); ok && p.ledger.bound(pod.UID, "") {
+				p.wake(klog.FromContext(ctx))
 			}
 		},
 	})
@@ -49,10 +54,20 @@ func (p *Plugin) follow(ctx context.Context) error {
 	return nil
 }
 
-func (p *Plugin) shown(object any) {
-	if pod, ok := object.(*v1.Pod); ok && pod.Spec.NodeName != "" {
-		p.ledger.bound(pod.UID, pod.Spec.NodeName)
+func (p *Plugin) shown(ctx context.Context, object any) {
+	if pod, ok := object.(*v1.Pod); ok && pod.Spec.NodeName != "" && p.ledger.bound(pod.UID, pod.Spec.NodeName) {
+		p.wake(klog.FromContext(ctx))
 	}
+}
+
+// wentElsewhere tells whether a Pod that a preemption had promised a node was
+// bound to another one: others waited for what it did not take, and the
+// framework tells nobody (kubernetes/kubernetes#134859).
+func wentElsewhere(old, now any) bool {
+	before, ok1 := old.(*v1.Pod)
+	after, ok2 := now.(*v1.Pod)
+	return ok1 && ok2 && asks(after) && before.Spec.NodeName == "" && after.Spec.NodeName != "" &&
+		before.Status.NominatedNodeName != "" && before.Status.NominatedNodeName != after.Spec.NodeName
 }
 
 func (s *views) forget(node string) {
@@ -79,7 +94,7 @@ func (p *Plugin) tidy(ctx context.Context) {
 func (p *Plugin) resolve(ctx context.Context) {
 	freed := false
 	for _, h := range p.ledger.inDoubt("") {
-		if p.now().Sub(h.doubt) < resolveAfter {
+		if h.posted || p.now().Sub(h.doubt) < resolveAfter {
 			continue
 		}
 		state, err := p.look(ctx, &h)
@@ -89,9 +104,7 @@ func (p *Plugin) resolve(ctx context.Context) {
 		case state == boundAsDecided:
 			// It ends when this process hears of the Pod, as its view of the node does.
 		default:
-			p.ledger.certain(h.pod, h.node)
-			p.ledger.drop(h.pod, h.node)
-			freed = true
+			freed = p.ledger.settle(&h) || freed
 		}
 	}
 	if freed {

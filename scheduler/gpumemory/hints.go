@@ -59,7 +59,7 @@ func afterEdit(_ klog.Logger, _ *v1.Pod, old, changed any) (fwk.QueueingHint, er
 	if !ok1 || !ok2 {
 		return fwk.Queue, fmt.Errorf("an edited Pod is a %T, before a %T", changed, old)
 	}
-	for _, name := range []string{placement.MemoryAnnotation, placement.CountAnnotation} {
+	for _, name := range placement.RequestAnnotations() {
 		a, hadIt := before.Annotations[name]
 		b, hasIt := after.Annotations[name]
 		if a != b || hadIt != hasIt {

@@ -22,7 +22,8 @@ type hold struct {
 	node   string
 	cards  []placement.Chosen
 	mib    int64
-	doubt  time.Time // since when it is unknown whether the Binding took effect; zero: it is not
+	doubt  time.Time // when it was last tried with a Binding that may have taken effect; zero: there is none
+	posted bool      // a Binding is under way
 	expiry time.Time // when it may be dropped; zero: not yet
 }
 
@@ -93,14 +94,34 @@ func (l *ledger) doubtful(pod types.UID, node string) {
 	if h == nil {
 		return
 	}
-	if h.doubt.IsZero() {
-		h.doubt = l.now()
-	}
+	h.doubt = l.now() // this Binding may take effect later than those before it
 	if l.doubts[node] == nil {
 		l.doubts[node] = map[types.UID]*hold{}
 	}
 	l.doubts[node][pod] = h
 	l.versions[node]++
+}
+
+// posting says that a Binding is on its way, or answered.
+func (l *ledger) posting(pod types.UID, node string, underWay bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.on(pod, node); h != nil {
+		h.posted = underWay
+	}
+}
+
+// settle drops a decision whose Bindings had no effect, unless there was another
+// one since h was read. It tells whether it did.
+func (l *ledger) settle(h *hold) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.on(h.pod, h.node)
+	if now == nil || now.posted || !now.doubt.Equal(h.doubt) {
+		return false
+	}
+	l.remove(h.pod, h.node)
+	return true
 }
 
 // certain ends a doubt: what the Binding did is known.
@@ -115,18 +136,20 @@ func (l *ledger) certain(pod types.UID, node string) {
 }
 
 // bound says that the API server shows the Pod on a node; elsewhere it holds
-// nothing. Empty means that the Pod is gone.
-func (l *ledger) bound(pod types.UID, node string) {
+// nothing. Empty means that the Pod is gone. It tells whether that freed cards.
+func (l *ledger) bound(pod types.UID, node string) (freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range slices.Clone(l.holds[pod]) {
 		switch {
 		case h.node != node && !h.doubt.IsZero():
 			l.remove(pod, h.node)
+			freed = true
 		case h.expiry.IsZero():
 			h.expiry = l.now().Add(keptAfter)
 		}
 	}
+	return freed
 }
 
 // sweep drops what is no longer needed.

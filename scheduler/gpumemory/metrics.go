@@ -102,7 +102,13 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		gauge(c.fragmented, view.FragmentedMiB(sizes)*mib, node.Name)
 		gauge(c.drift, drift[node.Name]*mib, node.Name)
 	}
-	gauge(c.doubts, int64(len(c.plugin.ledger.inDoubt(""))))
+	var doubts int64
+	for _, h := range c.plugin.ledger.inDoubt("") {
+		if h.expiry.IsZero() { // what the API server shows is doubted no more, only kept
+			doubts++
+		}
+	}
+	gauge(c.doubts, doubts)
 	gauge(c.read, unreadable)
 }
 

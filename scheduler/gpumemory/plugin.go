@@ -27,10 +27,11 @@ import (
 const Name = "GPUMemoryScheduler"
 
 // Annotations of a Pod that say what was decided; several cards are separated
-// by commas, in the same order in both.
+// by commas, in the same order in all.
 const (
 	CardAnnotation  = "scheduler.ai/gpu-device-uuid"
 	IndexAnnotation = "scheduler.ai/gpu-index"
+	FreeAnnotation  = "scheduler.ai/gpu-free-mb" // before the decision: evidence, nothing counts by it
 )
 
 // Measured is the latest view of what cards really use. It answers from memory;

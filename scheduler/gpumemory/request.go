@@ -79,5 +79,5 @@ func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *f
 	if !asked {
 		return nil, nil
 	}
-	return []fwk.SignFragment{{Key: "modeldock.io/gpuMemoryRequest()", Value: [2]int64{request.MiB, int64(request.Cards)}}}, nil
+	return []fwk.SignFragment{{Key: "modeldock.io/gpuMemoryRequest()", Value: [4]any{request.MiB, request.Cards, request.Class, request.Workload}}}, nil
 }

@@ -12,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -55,7 +57,9 @@ type bed struct {
 	pods      []*v1.Pod // on nodes: bound or assumed
 	infos     fwk.NodeInfoLister
 	recorder  *events.FakeRecorder
-	woken     []map[string]*v1.Pod
+
+	hearing sync.Mutex
+	woken   int // times
 }
 
 func setup(t *testing.T, nodes ...*v1.Node) *bed {
@@ -84,7 +88,47 @@ func setup(t *testing.T, nodes ...*v1.Node) *bed {
 }
 
 // Activate is the queue's: it hears which Pods are to be tried again.
-func (b *bed) Activate(_ klog.Logger, pods map[string]*v1.Pod) { b.woken = append(b.woken, pods) }
+func (b *bed) Activate(klog.Logger, map[string]*v1.Pod) {
+	b.hearing.Lock()
+	defer b.hearing.Unlock()
+	b.woken++
+}
+
+func (b *bed) wakings() int { b.hearing.Lock(); defer b.hearing.Unlock(); return b.woken }
+
+// listen lets the plugin hear what becomes of Pods.
+func (b *bed) listen(t *testing.T) {
+	t.Helper()
+	if err := b.follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The fake API server forgets what happens between a list and its watch.
+	watched := make(chan struct{})
+	once := sync.OnceFunc(func() { close(watched) })
+	b.client.PrependWatchReactor("pods", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		w, err := b.client.Tracker().Watch(v1.SchemeGroupVersion.WithResource("pods"), action.GetNamespace())
+		once()
+		return true, w, err
+	})
+	informers := b.handle.SharedInformerFactory()
+	informers.Start(t.Context().Done())
+	informers.WaitForCacheSync(t.Context().Done())
+	select {
+	case <-watched:
+	case <-time.After(30 * time.Second):
+		t.Fatal("Pods are not watched")
+	}
+}
+
+// waking waits until Pods that wait are woken.
+func (b *bed) waking(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); b.wakings() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody was woken")
+		}
+	}
+}
 
 // refresh makes the snapshot of a scheduling cycle.
 func (b *bed) refresh() { b.infos = cache.NewSnapshot(b.pods, b.nodes).NodeInfos() }

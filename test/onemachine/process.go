@@ -18,7 +18,7 @@ import (
 )
 
 // ready is what a process says once it answers.
-var ready = regexp.MustCompile(`^ModelDock (?:controller )?is ready: (\S+)$`)
+var ready = regexp.MustCompile(`^ModelDock (?:controller |gateway )?is ready: (\S+)$`)
 
 // Process is one `modeldock` that serves, started again and again.
 type Process struct {
@@ -45,6 +45,15 @@ func (m *Machine) process(t testing.TB, args ...string) *Process {
 			t.Logf("%s said:\n%s", p.name, p.log.tail(60))
 		}
 	})
+	return p
+}
+
+// Beside prepares another `modeldock` that serves, with the machine's
+// environment. It is stopped at the test's end, before the machine.
+func (m *Machine) Beside(t testing.TB, args ...string) *Process {
+	t.Helper()
+	p := m.process(t, args...)
+	t.Cleanup(func() { p.Stop(t) })
 	return p
 }
 

@@ -124,21 +124,8 @@ func goLeaves(t *testing.T, client openai.Client) {
 
 // goRetries: the client obeys the Retry-After of a limit and then succeeds.
 func goRetries(t *testing.T, m *onemachine.Machine) {
-	limits := func(body string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, m.API()+"/tenants/team-a/limits", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+m.Key("admin"))
-		request.Header.Set("Content-Type", "application/json")
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil || answer.StatusCode != http.StatusOK {
-			t.Fatalf("set limits: %v %+v", err, answer)
-		}
-		_ = answer.Body.Close()
-	}
-	limits(`{"requestsPerMinute":30,"windowSeconds":2}`)
-	defer limits(`{}`)
+	setLimits(t, m, `{"requestsPerMinute":30,"windowSeconds":2}`)
+	defer setLimits(t, m, `{}`)
 	var limited int
 	client := goClient(m, option.WithMaxRetries(5), option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 		answer, err := next(r)

@@ -19,14 +19,20 @@ import (
 	"modeldock.io/test/scenario"
 )
 
-// platform has a model that answers and one that can never load.
+// platform has a model that answers, one that can never load, and two whose
+// streams break: one is cut and one reports a failure.
 func platform(t *testing.T) *onemachine.Machine {
 	t.Helper()
 	m := onemachine.New(t)
 	a := scenario.As(t, m, "team-a")
+	scenario.As(t, m, "admin").Must(200, "PUT", "/tenants/team-a/quota", map[string]any{"cap": 4})
+	a.Submit("cuts", 1, map[string]any{"model": map[string]any{"args": []string{"--cut-after=3"}}})
+	a.Submit("fails", 1, map[string]any{"model": map[string]any{"args": []string{"--error-after=3"}}})
 	a.Submit("tiny", 1, nil)
 	a.Submit("broken", 1, map[string]any{"model": map[string]any{"args": []string{"--fail-load=no weights"}}})
-	a.Ready("tiny")
+	for _, id := range []string{"tiny", "cuts", "fails"} {
+		a.Ready(id)
+	}
 	a.Until("broken", "its failure", func(r scenario.Record) bool { return r.Reason == "ModelLoadFailed" || r.Reason == "CrashLooping" })
 	return m
 }
@@ -87,9 +93,17 @@ func TestOpenAINode(t *testing.T) {
 	m := platform(t)
 	cmd := exec.CommandContext(context.Background(), "node", "--test", "--test-reporter=tap", "openai.test.mjs")
 	cmd.Dir = "node"
-	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL="+m.Gateway()+"/v1", "OPENAI_API_KEY="+m.Key("team-a"))
+	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL="+m.Gateway()+"/v1", "OPENAI_API_KEY="+m.Key("team-a"),
+		"MODELDOCK_LIMITS_URL="+m.API()+"/tenants/team-a/limits", "MODELDOCK_ADMIN_KEY="+m.Key("admin"))
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "# fail 0") || strings.Contains(string(out), "# pass 0") {
 		t.Fatalf("openai for Node: %v (install its packages with npm ci in test/peers/node)\n%s", err, out)
 	}
+	_, counts, _ := strings.Cut(string(out), "# tests ")
+	t.Logf("tests of openai for Node: %s", strings.Fields(counts)[0])
+}
+
+func setLimits(t *testing.T, m *onemachine.Machine, body string) {
+	t.Helper()
+	scenario.As(t, m, "admin").Must(200, "PUT", "/tenants/team-a/limits", body)
 }

@@ -25,5 +25,8 @@ func Stories() map[string]func(*testing.T, Harness) {
 		"AnswersAreCached":             AnswersAreCached,
 		"ManyWaitForAColdModel":        ManyWaitForAColdModel,
 		"EngineDiesUnderLoad":          EngineDiesUnderLoad,
+		"ScalesWithTheLoad":            ScalesWithTheLoad,
+		"SleepsAndWakes":               SleepsAndWakes,
+		"MissingMetricsShrinkNothing":  MissingMetricsShrinkNothing,
 	}
 }

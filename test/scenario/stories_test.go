@@ -17,10 +17,16 @@ func TestOneMachine(t *testing.T) {
 	}
 }
 
+// One card, and a residence that a test can wait for.
+func TestTwoModelsShareOneCard(t *testing.T) {
+	t.Parallel()
+	scenario.TwoShareOneCard(t, onemachine.New(t, "--cards", "1x10000", "--min-residence", "2s", "--scale-every", "1s"))
+}
+
 // The JSON ledger is the same rules: the stories that move slots run on it too.
 func TestOneMachineWithJSONLedger(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"SubmittedTwice", "CapHolds", "ReleasedOnce", "WholeStory", "GrowsAndShrinks"} {
+	for _, name := range []string{"SubmittedTwice", "CapHolds", "ReleasedOnce", "WholeStory", "GrowsAndShrinks", "ScalesWithTheLoad"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := t.TempDir() + "/ledger.json"

@@ -180,7 +180,7 @@ func LaterWorkAnswers501(t *testing.T, h Harness) {
 		status       int
 	}{
 		{a, "PATCH", "/requests/x", `{"generation":1,"scaling":{"idleSeconds":5}}`, 404},
-		{a, "GET", "/requests/x/scaling", nil, 501},
+		{a, "GET", "/requests/x/scaling", nil, 404},
 		{a, "POST", "/simulate", `{}`, 501},
 		{a, "POST", "/nodes/fit", `{"gpuMemoryMiB":0}`, 400},
 		{a, "PUT", "/tenants/team-a/limits", `{}`, 403},

@@ -73,17 +73,23 @@ func callerLeaves(t *testing.T, h Harness) {
 // one: that a replica is ready, and that it is routable, are two observations.
 func (c Caller) Endpoint(model string) string {
 	c.t.Helper()
-	var address string
-	var m map[string]any
-	Eventually(c.t, "an endpoint of "+c.who+"/"+model, func() bool {
-		m = c.Must(http.StatusOK, "GET", "/models/"+c.who+"/"+model, nil).JSON(c.t)
-		address = firstAddress(m)
-		return address != ""
-	}, func() any { return m })
-	return address
+	return c.Endpoints(model, 1)[0]
 }
 
-func firstAddress(model map[string]any) string {
+// Endpoints returns the addresses of a model's replicas, once a gateway knows
+// at least n.
+func (c Caller) Endpoints(model string, n int) (addresses []string) {
+	c.t.Helper()
+	var m map[string]any
+	Eventually(c.t, "endpoints of "+c.who+"/"+model, func() bool {
+		m = c.Must(http.StatusOK, "GET", "/models/"+c.who+"/"+model, nil).JSON(c.t)
+		addresses = addressesOf(m)
+		return len(addresses) >= n
+	}, func() any { return m })
+	return addresses
+}
+
+func addressesOf(model map[string]any) (all []string) {
 	versions, _ := model["versions"].([]any)
 	for _, v := range versions {
 		version, _ := v.(map[string]any)
@@ -91,11 +97,11 @@ func firstAddress(model map[string]any) string {
 		for _, e := range endpoints {
 			endpoint, _ := e.(map[string]any)
 			if address, _ := endpoint["address"].(string); address != "" {
-				return address
+				all = append(all, address)
 			}
 		}
 	}
-	return ""
+	return all
 }
 
 // FirstCallWaits is the first half of C074 and C123: a caller of a model that

@@ -1,4 +1,13 @@
-import { api, unwrap, type NewKey, type Request, type Session, type Submit } from './client';
+import {
+  api,
+  unwrap,
+  type FitQuestion,
+  type Limits,
+  type NewKey,
+  type Request,
+  type Session,
+  type Submit,
+} from './client';
 
 // Every call of the console in one place: components and queries hold no
 // paths. Calls on one request always carry its tenant, which an admin or
@@ -72,6 +81,10 @@ export const listModels = async (signal?: AbortSignal) =>
 export const listNodes = async (signal?: AbortSignal) =>
   (await unwrap(api.GET('/nodes', { signal }))).items;
 
+/** Would a model fit now, and where? Nothing is placed. */
+export const fitNodes = (body: FitQuestion, signal?: AbortSignal) =>
+  unwrap(api.POST('/nodes/fit', { body, signal }));
+
 export const listTenants = async (signal?: AbortSignal) =>
   (await unwrap(api.GET('/tenants', { signal }))).items;
 
@@ -83,6 +96,14 @@ export const putQuota = (tenant: string, cap: number) =>
 
 export const putPool = (pool: string, cap: number) =>
   unwrap(api.PUT('/pools/{pool}', { params: { path: { pool } }, body: { cap } }));
+
+/** Replaces all limits: what is left out is not limited. */
+export const putLimits = (tenant: string, body: Limits) =>
+  unwrap(api.PUT('/tenants/{tenant}/limits', { params: { path: { tenant } }, body }));
+
+/** The course of every quota and pool over the last hours. */
+export const getUsage = (hours: number, signal?: AbortSignal) =>
+  unwrap(api.GET('/usage', { params: { query: { hours } }, signal }));
 
 export const listKeys = async (signal?: AbortSignal) =>
   (await unwrap(api.GET('/keys', { signal }))).items;

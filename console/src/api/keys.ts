@@ -10,8 +10,12 @@ export const keys = {
   trace: (id: string) => ['trace', id] as const,
   models: ['models'] as const,
   nodes: ['nodes'] as const,
+  // Below the nodes: whatever makes them stale makes an answer about them stale.
+  fit: (mib: number, gpus: number) => ['nodes', 'fit', mib, gpus] as const,
   tenants: ['tenants'] as const,
   pools: ['pools'] as const,
+  usage: ['usage'] as const,
+  usageOf: (hours: number) => ['usage', hours] as const,
   apiKeys: ['keys'] as const,
   grants: ['grants'] as const,
   verify: ['ledger', 'verify'] as const,

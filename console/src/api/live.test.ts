@@ -42,6 +42,16 @@ describe('patchList', () => {
   test('the same id of another tenant is another request', () => {
     expect(patchList(list, record('a', 9, { tenant: 'u' }))?.items).toHaveLength(3);
   });
+  test('several at once: those that are there in place, those that are new in their order', () => {
+    const got = patchList(list, record('c', 1), record('b', 2), record('a', 1), record('d', 1));
+    expect(got?.items.map((r) => [r.id, r.revision])).toEqual([
+      ['a', 2],
+      ['b', 2],
+      ['c', 1],
+      ['d', 1],
+    ]);
+    expect(got?.items[0]).toBe(list.items[0]); // what did not change is not drawn again
+  });
   test('without a list there is nothing to patch', () => {
     expect(patchList(undefined, record('a', 1))).toBeUndefined();
   });
@@ -113,6 +123,23 @@ describe('LiveUpdates', () => {
     await vi.advanceTimersByTimeAsync(500);
     expect(asked).toEqual(['/requests/a']);
     expect(list()?.[0]).toMatchObject({ id: 'a', revision: 5, state: 'reserved' });
+  });
+
+  test('a burst about several requests changes the list once', async () => {
+    cache.setQueryData<RequestList>(keys.requests, {
+      items: [record('a', 1), record('b', 1)],
+      more: false,
+    });
+    const set = vi.spyOn(cache, 'setQueryData');
+    for (const id of ['a', 'b', 'c'])
+      source().say('request', `{"tenant":"t","id":"${id}","revision":2}`);
+    await vi.advanceTimersByTimeAsync(500);
+    expect(list()?.map((r) => [r.id, r.revision])).toEqual([
+      ['a', 5],
+      ['b', 5],
+      ['c', 5],
+    ]);
+    expect(set).toHaveBeenCalledTimes(1);
   });
 
   test('many changed requests make the list be read once instead', async () => {

@@ -21,16 +21,28 @@ const PATCH_MAX = 8; // more changed records than this: read the list once inste
 const HIDDEN_MS = 60_000;
 const RETRY_MS = 3_000;
 
-/** Puts a record into the list: in place if it is there, at the end if it is new. */
-export function patchList(list: RequestList | undefined, record: Request): RequestList | undefined {
+/** Puts records into the list, in one copy: in place if they are there, at the end if they are new. */
+export function patchList(
+  list: RequestList | undefined,
+  ...records: readonly Request[]
+): RequestList | undefined {
   if (!list) return list;
-  const at = list.items.findIndex((r) => r.id === record.id && r.tenant === record.tenant);
-  if (at < 0) return { ...list, items: [...list.items, record] };
-  const have = list.items[at];
-  if (have && have.revision > record.revision) return list;
-  const items = list.items.slice();
-  items[at] = record;
-  return { ...list, items };
+  const fresh = new Map(records.map((r) => [`${r.tenant}/${r.id}`, r]));
+  let items: Request[] | undefined;
+  // From the end, where those that change mostly are.
+  for (let at = list.items.length - 1; at >= 0 && fresh.size > 0; at--) {
+    const have = list.items[at];
+    if (!have) continue;
+    const key = `${have.tenant}/${have.id}`;
+    const record = fresh.get(key);
+    if (!record) continue;
+    fresh.delete(key);
+    if (have.revision > record.revision) continue; // an older answer that came late
+    items ??= list.items.slice();
+    items[at] = record;
+  }
+  if (fresh.size > 0) items = [...(items ?? list.items), ...fresh.values()];
+  return items ? { ...list, items } : list;
 }
 
 /** Reads a hint; anything else is ignored, the next reset repairs it. */
@@ -134,6 +146,7 @@ export class LiveUpdates {
     if (topics.has('request')) {
       void refresh(keys.tenants);
       void refresh(keys.pools);
+      void refresh(keys.usage);
       await this.readChanged(hints);
     }
     if (topics.has('ledger')) void refresh(keys.verify);
@@ -145,6 +158,7 @@ export class LiveUpdates {
     if (topics.has('quota')) {
       void refresh(keys.tenants);
       void refresh(keys.pools);
+      void refresh(keys.usage);
       void refresh(keys.requests); // the reasons of waiting requests depend on caps
     }
   }
@@ -155,16 +169,12 @@ export class LiveUpdates {
       await this.cache.invalidateQueries({ queryKey: keys.requests });
       return;
     }
-    await Promise.all(hints.map((h) => this.readOne(h)));
-  }
-
-  private async readOne(hint: Hint): Promise<void> {
     if (!this.cache.getQueryData(keys.requests)) return;
     try {
-      const record = await getRequest(hint);
-      this.cache.setQueryData<RequestList>(keys.requests, (list) => patchList(list, record));
+      const records = await Promise.all(hints.map((h) => getRequest(h)));
+      this.cache.setQueryData<RequestList>(keys.requests, (list) => patchList(list, ...records));
     } catch {
-      // The one record could not be read: the whole list says what is true.
+      // One record could not be read: the whole list says what is true.
       await this.cache.invalidateQueries({ queryKey: keys.requests });
     }
   }

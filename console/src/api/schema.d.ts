@@ -148,7 +148,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** @description Not built yet; answers 501. */
+        /** @description Why the model has the number of replicas that it has; the latest changes, newest first. */
         get: operations["getScaling"];
         put?: never;
         post?: never;
@@ -331,6 +331,23 @@ export interface paths {
         };
         get?: never;
         put: operations["putPool"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description How the used slots of quotas and pools came to be what they are, walked back from now along the journal. A tenant reads its own quota, and the pools. It begins later than asked for where the newest 2000 entries do not reach so far. */
+        get: operations["getUsage"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -733,6 +750,51 @@ export interface components {
             value: number;
             periodSeconds: number;
         };
+        ScalingReport: {
+            id: string;
+            tenant: string;
+            /** @enum {string} */
+            actuator: "direct" | "hpa" | "keda" | "none";
+            paused: boolean;
+            min: number;
+            max: number;
+            /** @description Replicas that are asked for */
+            wanted: number;
+            /** @description Replicas that are paid for */
+            funded: number;
+            /** @description Replicas that should run; the lesser of both */
+            running: number;
+            ready: number;
+            latest?: components["schemas"]["ScalingDecision"];
+            /** @description What keeps it from what is wanted, or from changing at all */
+            note?: string;
+            items: components["schemas"]["ScalingDecision"][];
+            /** @description Always empty */
+            next: string;
+        };
+        ScalingDecision: {
+            at: components["schemas"]["Time"];
+            from: number;
+            to: number;
+            reason: string;
+            message?: string;
+            limitedBy?: string[];
+            /** @description Signals that are not known; while one is */
+            missing?: string[];
+            inputs?: components["schemas"]["ScalingInput"][];
+        };
+        ScalingInput: {
+            metric: string;
+            /**
+             * Format: double
+             * @description Per replica; absent where it is not known
+             */
+            value?: number;
+            /** Format: double */
+            target: number;
+            /** @description Replicas that this signal alone asks for */
+            proposal: number;
+        };
         TrafficShare: {
             /** @default 100 */
             weight?: number;
@@ -986,6 +1048,29 @@ export interface components {
         PoolList: {
             items: components["schemas"]["Pool"][];
             next: string;
+        };
+        Usage: {
+            from: components["schemas"]["Time"];
+            to: components["schemas"]["Time"];
+            tenants: components["schemas"]["UsageCourse"][];
+            pools: components["schemas"]["UsageCourse"][];
+        };
+        UsageCourse: {
+            name: string;
+            /** Format: int64 */
+            cap: number;
+            /** Format: int64 */
+            used: number;
+            /** @description Oldest first; the first says what was used at from */
+            points: components["schemas"]["UsagePoint"][];
+        };
+        UsagePoint: {
+            at: components["schemas"]["Time"];
+            /**
+             * Format: int64
+             * @description From at on
+             */
+            used: number;
         };
         /** @enum {string} */
         Role: "tenant" | "viewer" | "admin";
@@ -1528,6 +1613,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description The latest decision and changes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScalingReport"];
+                };
+            };
             default: components["responses"]["Error"];
         };
     };
@@ -1772,6 +1866,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Pool"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getUsage: {
+        parameters: {
+            query?: {
+                hours?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The courses */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Usage"];
                 };
             };
             default: components["responses"]["Error"];

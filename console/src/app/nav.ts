@@ -8,7 +8,12 @@ export const navigation = [
   { name: 'models', key: 'm', icon: Boxes, routes: ['models', 'model'] },
   { name: 'fleet', key: 'f', icon: Cpu, routes: ['fleet'] },
   { name: 'playground', key: 'p', icon: MessageSquare, routes: ['playground'] },
-  { name: 'budget', key: 't', icon: Wallet, routes: ['budget', 'keys', 'grants', 'ledger'] },
+  {
+    name: 'budget',
+    key: 't',
+    icon: Wallet,
+    routes: ['budget', 'limits', 'keys', 'grants', 'ledger'],
+  },
 ] as const;
 
 /** Where an entry leads: the evidence of no request in particular is a choice. */

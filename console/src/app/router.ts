@@ -65,6 +65,7 @@ const routes: RouteRecordRaw[] = [
     component: () => import('@/features/budget/Page.vue'),
     children: [
       { path: '', name: 'budget', component: () => import('@/features/budget/Quotas.vue') },
+      { path: 'limits', name: 'limits', component: () => import('@/features/budget/Limits.vue') },
       { path: 'keys', name: 'keys', component: () => import('@/features/budget/Keys.vue') },
       { path: 'grants', name: 'grants', component: () => import('@/features/budget/Grants.vue') },
       { path: 'ledger', name: 'ledger', component: () => import('@/features/budget/Ledger.vue') },

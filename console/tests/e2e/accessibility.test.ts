@@ -75,8 +75,14 @@ const states: { name: string; path: string; ready: (page: Page) => Promise<unkno
     path: 'fleet?view=picture',
     ready: (p) => p.locator('[data-card]').first().focus(),
   },
+  {
+    name: 'fleet, a question answered',
+    path: 'fleet?view=picture&fit=1024',
+    ready: (p) => p.getByTestId('fit').locator('p').waitFor(),
+  },
   { name: 'playground', path: 'playground', ready: (p) => p.locator('main textarea').waitFor() },
   { name: 'budget', path: 'budget', ready: (p) => p.locator('main table').nth(2).waitFor() },
+  { name: 'limits', path: 'budget/limits', ready: (p) => p.locator('main table').waitFor() },
   { name: 'keys', path: 'budget/keys', ready: (p) => p.locator('main table').waitFor() },
   { name: 'grants', path: 'budget/grants', ready: (p) => p.locator('main table').waitFor() },
   {

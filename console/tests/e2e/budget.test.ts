@@ -42,6 +42,80 @@ test('an admin raises a quota, and the request that waited for it is reserved', 
   await close();
 });
 
+test('an admin limits callers: the change is told before it is done, by keys alone', async () => {
+  const { page, close } = await watch(browser, dock.url);
+  await signIn(page, dock.url, dock.keys.admin, 'budget/limits');
+  const change = page.getByRole('button', { name: 'Change the limits of team-b' });
+  await change.focus();
+  await page.keyboard.press('Enter');
+  const dialog = page.getByRole('dialog');
+  const effect = dialog.getByTestId('effect');
+  await effect.getByText('Nothing would change.').waitFor();
+
+  // The first field has the focus; a figure that is none is refused at its field.
+  await page.keyboard.type('0');
+  await page.keyboard.press('Enter');
+  await dialog.getByText('A whole number, 1 or more; empty for no limit.').waitFor();
+  const rate = dialog.getByLabel('Requests per minute').first();
+  expect(await rate.evaluate((e) => e === document.activeElement)).toBe(true);
+  await page.keyboard.press('Control+a');
+  await page.keyboard.type('60');
+  await effect.getByText('Requests per minute: no limit → 60').waitFor();
+  await dialog
+    .getByRole('group', { name: 'Each key by itself' })
+    .getByLabel('Calls at once')
+    .focus();
+  await page.keyboard.type('2');
+  await effect.getByText('Each key: Calls at once: no limit → 2').waitFor();
+  await page.keyboard.press('Enter');
+  await page.getByText('The limits of team-b are changed').waitFor();
+  expect(await change.evaluate((e) => e === document.activeElement)).toBe(true);
+
+  const row = page.getByRole('row', { name: /team-b/ });
+  await row.getByText('60', { exact: true }).waitFor();
+  await row.getByText('each key 2').waitFor();
+  const told = await dock.call(dock.keys['team-b'], 'GET', '/tenants/team-b');
+  const { limits } = (await told.json()) as { limits: object };
+  expect(limits).toEqual({ requestsPerMinute: 60, perKey: { concurrency: 2 } });
+
+  // A field that is emptied is a limit less; the others stay.
+  await page.keyboard.press('Enter');
+  await dialog.getByLabel('Requests per minute').first().fill('');
+  await effect.getByText('Requests per minute: 60 → no limit').waitFor();
+  await page.keyboard.press('Enter');
+  await until('one limit less', async () => {
+    const answer = await dock.call(dock.keys.admin, 'GET', '/tenants/team-b');
+    const now = (await answer.json()) as { limits: object };
+    return JSON.stringify(now.limits) === '{"perKey":{"concurrency":2}}' ? true : undefined;
+  });
+  await close();
+});
+
+test('the use of quotas and pools is shown over time, and read by keys', async () => {
+  const key = dock.keys['team-a'];
+  const { page, close } = await watch(browser, dock.url);
+  await signIn(page, dock.url, key, 'budget');
+  await page.getByRole('button', { name: '1 hour' }).click();
+  const tenants = page.getByRole('table', { name: 'Quotas by tenant' });
+  await tenants.getByRole('img', { name: '0 to 3 slots were used' }).waitFor();
+  await page.getByRole('button', { name: 'Show the use of team-a over time' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Use of team-a' });
+  const moment = dialog.getByRole('slider', { name: 'Moment' });
+  await moment.focus();
+  const said = () => moment.getAttribute('aria-valuetext');
+  expect(await said()).toMatch(/Used 3, Cap 3$/);
+  await page.keyboard.press('Home');
+  expect(await said()).toMatch(/Used 0, Cap 3$/);
+  // The pointer moves the same cursor.
+  const box = await dialog.locator('svg').last().boundingBox();
+  if (!box) throw new Error('the chart has no size');
+  await page.mouse.move(box.x + box.width - 1, box.y + box.height / 2);
+  await until('the cursor at the end', async () =>
+    (await said())?.includes('Used 3') ? true : undefined,
+  );
+  await close();
+});
+
 test('a key is shown once, signs in, and ends when it is revoked', async () => {
   const { page, close } = await watch(browser, dock.url);
   await signIn(page, dock.url, dock.keys.admin, 'budget/keys');

@@ -336,6 +336,30 @@ func (e ScalingPolicyType) Valid() bool {
 	}
 }
 
+// Defines values for ScalingReportActuator.
+const (
+	ScalingReportActuatorDirect ScalingReportActuator = "direct"
+	ScalingReportActuatorHpa    ScalingReportActuator = "hpa"
+	ScalingReportActuatorKeda   ScalingReportActuator = "keda"
+	ScalingReportActuatorNone   ScalingReportActuator = "none"
+)
+
+// Valid indicates whether the value is a known member of the ScalingReportActuator enum.
+func (e ScalingReportActuator) Valid() bool {
+	switch e {
+	case ScalingReportActuatorDirect:
+		return true
+	case ScalingReportActuatorHpa:
+		return true
+	case ScalingReportActuatorKeda:
+		return true
+	case ScalingReportActuatorNone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ScalingRulesSelectPolicy.
 const (
 	Disabled ScalingRulesSelectPolicy = "Disabled"
@@ -1031,6 +1055,33 @@ type ScalingBehavior struct {
 	ScaleUp   *ScalingRules `json:"scaleUp,omitempty"`
 }
 
+// ScalingDecision defines model for ScalingDecision.
+type ScalingDecision struct {
+	// At RFC 3339 in UTC with six digits of the second's fraction
+	At        Time            `json:"at"`
+	From      int             `json:"from"`
+	Inputs    *[]ScalingInput `json:"inputs,omitempty"`
+	LimitedBy *[]string       `json:"limitedBy,omitempty"`
+	Message   *string         `json:"message,omitempty"`
+
+	// Missing Signals that are not known; while one is
+	Missing *[]string `json:"missing,omitempty"`
+	Reason  string    `json:"reason"`
+	To      int       `json:"to"`
+}
+
+// ScalingInput defines model for ScalingInput.
+type ScalingInput struct {
+	Metric string `json:"metric"`
+
+	// Proposal Replicas that this signal alone asks for
+	Proposal int     `json:"proposal"`
+	Target   float64 `json:"target"`
+
+	// Value Per replica; absent where it is not known
+	Value *float64 `json:"value,omitempty"`
+}
+
 // ScalingPolicy defines model for ScalingPolicy.
 type ScalingPolicy struct {
 	PeriodSeconds int               `json:"periodSeconds"`
@@ -1040,6 +1091,37 @@ type ScalingPolicy struct {
 
 // ScalingPolicyType defines model for ScalingPolicy.Type.
 type ScalingPolicyType string
+
+// ScalingReport defines model for ScalingReport.
+type ScalingReport struct {
+	Actuator ScalingReportActuator `json:"actuator"`
+
+	// Funded Replicas that are paid for
+	Funded int               `json:"funded"`
+	Id     string            `json:"id"`
+	Items  []ScalingDecision `json:"items"`
+	Latest *ScalingDecision  `json:"latest,omitempty"`
+	Max    int               `json:"max"`
+	Min    int               `json:"min"`
+
+	// Next Always empty
+	Next string `json:"next"`
+
+	// Note What keeps it from what is wanted, or from changing at all
+	Note   *string `json:"note,omitempty"`
+	Paused bool    `json:"paused"`
+	Ready  int     `json:"ready"`
+
+	// Running Replicas that should run; the lesser of both
+	Running int    `json:"running"`
+	Tenant  string `json:"tenant"`
+
+	// Wanted Replicas that are asked for
+	Wanted int `json:"wanted"`
+}
+
+// ScalingReportActuator defines model for ScalingReport.Actuator.
+type ScalingReportActuator string
 
 // ScalingRules defines model for ScalingRules.
 type ScalingRules struct {
@@ -1212,6 +1294,36 @@ type TrafficShare struct {
 	Weight *int `json:"weight,omitempty"`
 }
 
+// Usage defines model for Usage.
+type Usage struct {
+	// From RFC 3339 in UTC with six digits of the second's fraction
+	From    Time          `json:"from"`
+	Pools   []UsageCourse `json:"pools"`
+	Tenants []UsageCourse `json:"tenants"`
+
+	// To RFC 3339 in UTC with six digits of the second's fraction
+	To Time `json:"to"`
+}
+
+// UsageCourse defines model for UsageCourse.
+type UsageCourse struct {
+	Cap  int64  `json:"cap"`
+	Name string `json:"name"`
+
+	// Points Oldest first; the first says what was used at from
+	Points []UsagePoint `json:"points"`
+	Used   int64        `json:"used"`
+}
+
+// UsagePoint defines model for UsagePoint.
+type UsagePoint struct {
+	// At RFC 3339 in UTC with six digits of the second's fraction
+	At Time `json:"at"`
+
+	// Used From at on
+	Used int64 `json:"used"`
+}
+
 // VerifyReport defines model for VerifyReport.
 type VerifyReport struct {
 	// At RFC 3339 in UTC with six digits of the second's fraction
@@ -1317,6 +1429,11 @@ type ReleaseRequestParams struct {
 type GetScalingParams struct {
 	// Tenant Whose request; needed from an admin or viewer on a single request
 	Tenant *OfTenant `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// GetUsageParams defines parameters for GetUsage.
+type GetUsageParams struct {
+	Hours *int `form:"hours,omitempty" json:"hours,omitempty"`
 }
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
@@ -1583,7 +1700,7 @@ type ClientInterface interface {
 
 	// GetScaling performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 	//
-	// Not built yet; answers 501.
+	// Why the model has the number of replicas that it has; the latest changes, newest first.
 	GetScaling(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteSession performs a DELETE /session (the `DeleteSession` operationId) request.
@@ -1665,6 +1782,11 @@ type ClientInterface interface {
 
 	// GetTrace performs a GET /traces/{requestId} (the `GetTrace` operationId) request.
 	GetTrace(ctx context.Context, requestId string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetUsage performs a GET /usage (the `GetUsage` operationId) request.
+	//
+	// How the used slots of quotas and pools came to be what they are, walked back from now along the journal. A tenant reads its own quota, and the pools. It begins later than asked for where the newest 2000 entries do not reach so far.
+	GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // GetDiagnostics performs a GET /diagnostics (the `GetDiagnostics` operationId) request.
@@ -2148,7 +2270,7 @@ func (c *Client) ReleaseRequest(ctx context.Context, id ID, params *ReleaseReque
 
 // GetScaling performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 //
-// Not built yet; answers 501.
+// Why the model has the number of replicas that it has; the latest changes, newest first.
 func (c *Client) GetScaling(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetScalingRequest(c.Server, id, params)
 	if err != nil {
@@ -2411,6 +2533,21 @@ func (c *Client) PutQuota(ctx context.Context, tenant TenantPath, body PutQuotaJ
 // GetTrace performs a GET /traces/{requestId} (the `GetTrace` operationId) request.
 func (c *Client) GetTrace(ctx context.Context, requestId string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetTraceRequest(c.Server, requestId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetUsage performs a GET /usage (the `GetUsage` operationId) request.
+//
+// How the used slots of quotas and pools came to be what they are, walked back from now along the journal. A tenant reads its own quota, and the pools. It begins later than asked for where the newest 2000 entries do not reach so far.
+func (c *Client) GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetUsageRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4201,6 +4338,60 @@ func NewGetTraceRequest(server string, requestId string) (*http.Request, error) 
 	return req, nil
 }
 
+// NewGetUsageRequest constructs an http.Request for the GetUsage method
+func NewGetUsageRequest(server string, params *GetUsageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/usage")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Hours != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "hours", *params.Hours, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -4448,7 +4639,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetScalingWithResponse performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 	//
-	// Not built yet; answers 501.
+	// Why the model has the number of replicas that it has; the latest changes, newest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	GetScalingWithResponse(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*GetScalingResponse, error)
@@ -4556,6 +4747,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns a wrapper object for the known response body format(s).
 	GetTraceWithResponse(ctx context.Context, requestId string, reqEditors ...RequestEditorFn) (*GetTraceResponse, error)
+
+	// GetUsageWithResponse performs a GET /usage (the `GetUsage` operationId) request.
+	//
+	// How the used slots of quotas and pools came to be what they are, walked back from now along the journal. A tenant reads its own quota, and the pools. It begins later than asked for where the newest 2000 entries do not reach so far.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	GetUsageWithResponse(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*GetUsageResponse, error)
 }
 
 type GetDiagnosticsResponse struct {
@@ -5788,8 +5986,15 @@ func (r ReleaseRequestResponse) ContentType() string {
 type GetScalingResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ScalingReport
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetScalingResponse) GetJSON200() *ScalingReport {
+	return r.JSON200
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -6388,6 +6593,54 @@ func (r GetTraceResponse) ContentType() string {
 	return ""
 }
 
+type GetUsageResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Usage
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetUsageResponse) GetJSON200() *Usage {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetUsageResponse) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetUsageResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetUsageResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetUsageResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetUsageResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetDiagnosticsWithResponse performs a GET /diagnostics (the `GetDiagnostics` operationId) request.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -6789,7 +7042,7 @@ func (c *ClientWithResponses) ReleaseRequestWithResponse(ctx context.Context, id
 
 // GetScalingWithResponse performs a GET /requests/{id}/scaling (the `GetScaling` operationId) request.
 //
-// Not built yet; answers 501.
+// Why the model has the number of replicas that it has; the latest changes, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
 func (c *ClientWithResponses) GetScalingWithResponse(ctx context.Context, id ID, params *GetScalingParams, reqEditors ...RequestEditorFn) (*GetScalingResponse, error) {
@@ -7010,6 +7263,19 @@ func (c *ClientWithResponses) GetTraceWithResponse(ctx context.Context, requestI
 		return nil, err
 	}
 	return ParseGetTraceResponse(rsp)
+}
+
+// GetUsageWithResponse performs a GET /usage (the `GetUsage` operationId) request.
+//
+// How the used slots of quotas and pools came to be what they are, walked back from now along the journal. A tenant reads its own quota, and the pools. It begins later than asked for where the newest 2000 entries do not reach so far.
+//
+// Returns a wrapper object for the known response body format(s).
+func (c *ClientWithResponses) GetUsageWithResponse(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*GetUsageResponse, error) {
+	rsp, err := c.GetUsage(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetUsageResponse(rsp)
 }
 
 // ParseGetDiagnosticsResponse parses an HTTP response from a GetDiagnosticsWithResponse call
@@ -7875,6 +8141,13 @@ func ParseGetScalingResponse(rsp *http.Response) (*GetScalingResponse, error) {
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ScalingReport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -8272,6 +8545,39 @@ func ParseGetTraceResponse(rsp *http.Response) (*GetTraceResponse, error) {
 	return response, nil
 }
 
+// ParseGetUsageResponse parses an HTTP response from a GetUsageWithResponse call
+func ParseGetUsageResponse(rsp *http.Response) (*GetUsageResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetUsageResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Usage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 
@@ -8391,6 +8697,9 @@ type ServerInterface interface {
 
 	// (GET /traces/{requestId})
 	GetTrace(c *gin.Context, requestId string)
+
+	// (GET /usage)
+	GetUsage(c *gin.Context, params GetUsageParams)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -9378,6 +9687,33 @@ func (siw *ServerInterfaceWrapper) GetTrace(c *gin.Context) {
 	siw.Handler.GetTrace(c, requestId)
 }
 
+// GetUsage operation middleware
+func (siw *ServerInterfaceWrapper) GetUsage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetUsageParams
+
+	// ------------- Optional query parameter "hours" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "hours", c.Request.URL.Query(), &params.Hours, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter hours: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetUsage(c, params)
+}
+
 // GinServerOptions provides options for the Gin server.
 type GinServerOptions struct {
 	BaseURL      string
@@ -9425,6 +9761,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.PUT(options.BaseURL+"/tenants/:tenant/pools", wrapper.PutTenantPools)
 	router.GET(options.BaseURL+"/pools", wrapper.ListPools)
 	router.PUT(options.BaseURL+"/pools/:pool", wrapper.PutPool)
+	router.GET(options.BaseURL+"/usage", wrapper.GetUsage)
 	router.GET(options.BaseURL+"/keys", wrapper.ListKeys)
 	router.POST(options.BaseURL+"/keys", wrapper.CreateKey)
 	router.DELETE(options.BaseURL+"/keys/:keyId", wrapper.RevokeKey)

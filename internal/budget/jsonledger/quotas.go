@@ -102,3 +102,17 @@ func (l *Ledger) SetPool(ctx context.Context, name string, limit int64) (out bud
 	})
 	return orZero(out, err)
 }
+
+// Usage returns the figures and the newest entries.
+func (l *Ledger) Usage(ctx context.Context, entries int) (budget.Usage, error) {
+	var out budget.Usage
+	err := l.view(ctx, func(s *state) error {
+		out = budget.Usage{At: l.now(), Tenants: slices.Clone(s.Tenants), Pools: slices.Clone(s.Pools), Whole: len(s.Journal) <= entries}
+		slices.SortFunc(out.Tenants, func(a, b budget.Tenant) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(out.Pools, func(a, b budget.Pool) int { return strings.Compare(a.Name, b.Name) })
+		out.Entries = slices.Clone(s.Journal[max(0, len(s.Journal)-entries):])
+		slices.Reverse(out.Entries)
+		return nil
+	})
+	return out, err
+}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/modelspec"
@@ -58,6 +59,28 @@ func runQuota(t *testing.T, open Opener) {
 		}
 		_, err = b.Tenant(b.ctx, "team-c")
 		b.is(err, budget.ErrNotFound)
+	})
+	t.Run("the usage is one moment of figures and entries", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, open, 8)
+		b.quota("team-a", 5)
+		first := b.reserved("one", 1)
+		b.clock.Advance(time.Minute)
+		second := b.reserved("two", 3)
+		u, err := b.Usage(b.ctx, 2)
+		b.ok(err)
+		if len(u.Entries) != 2 || u.Entries[0].ID != "two" || u.Entries[1].ID != "one" || !u.Whole {
+			b.Fatalf("entries are %+v (whole: %v)", u.Entries, u.Whole)
+		}
+		tenants, pools, _ := u.Courses(first.ReservedAt)
+		want := []budget.Point{{At: first.ReservedAt, Used: 1}, {At: second.ReservedAt, Used: 4}}
+		if !reflect.DeepEqual(tenants[0].Points, want) || !reflect.DeepEqual(pools[0].Points, want) {
+			b.Fatalf("courses are %+v and %+v, want %+v", tenants, pools, want)
+		}
+		if u, err = b.Usage(b.ctx, 1); err != nil || len(u.Entries) != 1 || u.Whole {
+			b.Fatalf("asked for the newest alone: %+v, %v", u, err)
+		}
+		equal(b, "newest", u.Entries[0].ID, "two")
 	})
 	t.Run("refused settings change nothing", func(t *testing.T) {
 		t.Parallel()

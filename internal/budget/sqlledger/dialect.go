@@ -100,6 +100,7 @@ type statements interface {
 	IntendDelete(ctx context.Context, arg sqlitequery.IntendDeleteParams) (int64, error)
 	IntentsOf(ctx context.Context, arg sqlitequery.IntentsOfParams) ([]sqlitequery.Outbox, error)
 	JournalOf(ctx context.Context, arg sqlitequery.JournalOfParams) ([]sqlitequery.Journal, error)
+	LatestJournal(ctx context.Context, limit int64) ([]sqlitequery.Journal, error)
 	LatestAudit(ctx context.Context, limit int64) ([]sqlitequery.Audit, error)
 	LeaseIntent(ctx context.Context, arg sqlitequery.LeaseIntentParams) (sqlitequery.Outbox, error)
 	ListGrants(ctx context.Context) ([]sqlitequery.ModelGrant, error)

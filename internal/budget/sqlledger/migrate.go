@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/pressly/goose/v3"
 	"golang.org/x/sys/unix"
 )
@@ -54,6 +55,37 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, all fs.FS, 
 		return fmt.Errorf("migrate the ledger %s from schema version %d: %w", where, have, err)
 	}
 	return nil
+}
+
+// MigrateSQLite brings the schema of a ledger in a file up to date, and opens
+// it no further. Nothing else may work on the file.
+func MigrateSQLite(ctx context.Context, path string) (err error) {
+	if err := createPrivately(path); err != nil {
+		return err
+	}
+	db, err := openSQLite(path, writeSettings)
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return migrateSQLite(ctx, db, path)
+}
+
+// MigrateMySQL does so with a database, beside whoever works on it.
+func MigrateMySQL(ctx context.Context, dsn string) (err error) {
+	cfg, err := mysqlConfig(dsn, Options{}.withDefaults().Logger)
+	if err != nil {
+		return err
+	}
+	where := cfg.Addr + "/" + cfg.DBName
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return fmt.Errorf("open the ledger at %s: %w", where, err)
+	}
+	db := sql.OpenDB(connector)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return migrateMySQL(ctx, db, where)
 }
 
 // flock waits for the exclusive lock; closing the file lets it go.

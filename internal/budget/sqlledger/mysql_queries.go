@@ -213,6 +213,10 @@ func (m *mysqlQueries) LatestAudit(ctx context.Context, limit int64) ([]sqlitequ
 	return each(func(r mysqlquery.Audit) sqlitequery.Audit { return sqlitequery.Audit(r) })(m.q.LatestAudit(ctx, limit32(limit)))
 }
 
+func (m *mysqlQueries) LatestJournal(ctx context.Context, limit int64) ([]sqlitequery.Journal, error) {
+	return each(func(r mysqlquery.LatestJournalRow) sqlitequery.Journal { return sqlitequery.Journal(r) })(m.q.LatestJournal(ctx, limit32(limit)))
+}
+
 func (m *mysqlQueries) ListReleasing(ctx context.Context, arg sqlitequery.ListReleasingParams) ([]sqlitequery.Reservation, error) {
 	return each(func(r mysqlquery.ListReleasingRow) sqlitequery.Reservation { return sqlitequery.Reservation(r) })(m.q.ListReleasing(ctx, mysqlquery.ListReleasingParams{
 		AfterSeq: arg.AfterSeq, Tenant: arg.Tenant, Model: arg.Model, Limit: limit32(arg.MaxRows),

@@ -126,3 +126,34 @@ func (l *Ledger) SetPool(ctx context.Context, name string, limit int64) (budget.
 		return budget.Pool{Name: row.Pool, Cap: row.Cap, Used: row.Used}, err
 	})
 }
+
+// Usage reads the figures and the newest entries in one snapshot.
+func (l *Ledger) Usage(ctx context.Context, entries int) (budget.Usage, error) {
+	return view(ctx, l, "read the usage", func(q queries) (out budget.Usage, err error) {
+		if out.At, err = l.clock(ctx, q); err != nil {
+			return out, err
+		}
+		tenantRows, err := q.ListTenants(ctx)
+		if err != nil {
+			return out, fmt.Errorf("read the quotas: %w", err)
+		}
+		if out.Tenants, err = tenants(tenantRows); err != nil {
+			return out, err
+		}
+		poolRows, err := q.ListPools(ctx)
+		if err != nil {
+			return out, fmt.Errorf("read the pools: %w", err)
+		}
+		out.Pools = pools(poolRows)
+		// One more than asked for tells whether there are older ones.
+		rows, err := q.LatestJournal(ctx, int64(entries)+1)
+		if err != nil {
+			return out, fmt.Errorf("read the newest journal entries: %w", err)
+		}
+		out.Whole = len(rows) <= entries
+		for _, row := range rows[:min(len(rows), entries)] {
+			out.Entries = append(out.Entries, entry(row))
+		}
+		return out, nil
+	})
+}

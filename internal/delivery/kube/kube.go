@@ -43,8 +43,10 @@ type Config struct {
 	// Watched is the one namespace that is looked at; empty: all of them, which
 	// it must be unless Namespace names one only.
 	Watched string
-	Clock   func() time.Time // nil: time.Now
-	Logger  *slog.Logger     // nil: slog.Default
+	// Cards of the cluster; nil: no more is told of them than stands on Pods.
+	Cards  Cards
+	Clock  func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil: slog.Default
 	// OnChange hears of every object that may look different; nil: nobody. It
 	// must not block.
 	OnChange func(budget.Ref)
@@ -127,7 +129,10 @@ func (t *Target) podChanged(pod *corev1.Pod) {
 	if ledgerOf(pod) != t.cfg.Ledger {
 		return
 	}
-	t.proofs.ran(serviceName(pod), string(carried(pod)), replica(pod, t.podContext(pod)))
+	ms := t.podContext(pod)
+	ran := replica(pod, ms)
+	t.dress(&ran, pod, ms)
+	t.proofs.ran(serviceName(pod), string(carried(pod)), ran)
 	t.cfg.OnChange(refOf(pod))
 }
 

@@ -110,6 +110,7 @@ func (t *Target) withoutObject(ref budget.Ref, key client.ObjectKey, left remain
 	st.Object = budget.Object{Namespace: key.Namespace, Name: key.Name, UID: string(uids[0])}
 	st.Earlier = left.earlier(uids[0], foreign)
 	st.Replicas = replicas(podsOf(left.pods, uids[0]), nil, st.ObservedAt)
+	t.dressAll(&st, left.pods, nil)
 	_, st.Last, st.LastFailure = t.proofs.of(key.Namespace, key.Name)
 	st.Reason = delivery.DeletedByHand
 	st.Message = fmt.Sprintf("ModelService %s (uid %s) is gone and %d of its Pods are not; its slots are kept until they are", key, uids[0], len(st.Replicas))

@@ -4,7 +4,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,35 +101,6 @@ func engineContainer(pod *corev1.Pod) corev1.Container {
 		return pod.Spec.Containers[0]
 	}
 	return corev1.Container{}
-}
-
-// cards are the scheduler's decision as it stands on the Pod.
-func cards(pod *corev1.Pod, ms *v1alpha1.ModelService) []delivery.Card {
-	uuids := pod.Annotations[v1alpha1.AnnotationCard]
-	if uuids == "" {
-		return nil
-	}
-	indices := strings.Split(pod.Annotations[v1alpha1.AnnotationCardIndex], ",")
-	var out []delivery.Card
-	for i, uuid := range strings.Split(uuids, ",") {
-		c := delivery.Card{UUID: strings.TrimSpace(uuid), Index: -1}
-		if i < len(indices) {
-			if n, err := strconv.Atoi(strings.TrimSpace(indices[i])); err == nil {
-				c.Index = n
-			}
-		}
-		if ms != nil {
-			c.MiB = ms.Spec.GPU.MemoryMiB
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
-// asksForNoCard reports whether a Pod has no card and waits for none: nothing
-// on the cluster then tells which one it uses.
-func asksForNoCard(pod *corev1.Pod) bool {
-	return pod.Annotations[v1alpha1.AnnotationCard] == "" && pod.Annotations[v1alpha1.AnnotationGPUMemory] == ""
 }
 
 func address(pod *corev1.Pod) string {

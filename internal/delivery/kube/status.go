@@ -23,6 +23,7 @@ func (t *Target) status(ms *v1alpha1.ModelService, pods []*corev1.Pod) delivery.
 	// Another installation may have the same name in another namespace.
 	pods = slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return p.Namespace != ms.Namespace })
 	st := statusOf(ms, podsOf(pods, ms.UID), t.cfg.Clock())
+	t.dressAll(&st, pods, ms)
 	st.Earlier = remains{pods: pods}.earlier(ms.UID)
 	known, last, fail := t.proofs.of(ms.Namespace, ms.Name)
 	if known.UID == st.Object.UID {

@@ -25,6 +25,8 @@ type Declared struct {
 	Deployment map[string]any
 	Service    map[string]any
 	Autoscaler map[string]any // nil: none
+	// ClaimTemplate is nil where cards do not come by claims.
+	ClaimTemplate map[string]any
 }
 
 // Build declares the children of m. An error means that m asks for what this
@@ -42,20 +44,26 @@ func Build(m *v1alpha1.ModelService, o Options) (Declared, error) {
 	if err != nil {
 		return Declared{}, fmt.Errorf("declare the Service of %s: %w", m.Name, err)
 	}
+	d := Declared{Deployment: deployment, Service: service}
 	children := []map[string]any{deployment, service}
-	var autoscaler map[string]any
+	if o.GPU.Mode == GPUDRA {
+		if d.ClaimTemplate, err = fields(templateOf(m, o.GPU)); err != nil {
+			return Declared{}, fmt.Errorf("declare the ResourceClaimTemplate of %s: %w", m.Name, err)
+		}
+		children = append(children, d.ClaimTemplate)
+	}
 	if autoscaled(m) {
-		if autoscaler, err = fields(autoscalerOf(m)); err != nil {
+		if d.Autoscaler, err = fields(autoscalerOf(m)); err != nil {
 			return Declared{}, fmt.Errorf("declare the autoscaler of %s: %w", m.Name, err)
 		}
-		children = append(children, autoscaler)
+		children = append(children, d.Autoscaler)
 	}
 	for _, child := range children {
 		if err := sign(child); err != nil {
 			return Declared{}, fmt.Errorf("declare the children of %s: %w", m.Name, err)
 		}
 	}
-	return Declared{Deployment: deployment, Service: service, Autoscaler: autoscaler}, nil
+	return d, nil
 }
 
 // annotationDeclared has a hash of all that is declared of a child. By the
@@ -116,7 +124,7 @@ func deploymentOf(m *v1alpha1.ModelService, p program, o Options) *appsv1ac.Depl
 			WithStrategy(strategyOf(o.SpareCard != nil && o.SpareCard(m))).
 			WithTemplate(corev1ac.PodTemplateSpec().
 				WithLabels(labelsOf(m)).
-				WithAnnotations(merged(annotationsOf(m), o.GPU.annotations(m.Spec.GPU))).
+				WithAnnotations(merged(annotationsOf(m), o.GPU.annotations(m))).
 				WithSpec(podOf(m, p, o))))
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/placement"
 )
 
 func podOfService(t tester, m *v1alpha1.ModelService, o Options) (corev1.PodTemplateSpec, corev1.Container) {
@@ -104,6 +105,7 @@ func TestDevicePluginModeAsksForCards(t *testing.T) {
 	o.GPU = GPU{Mode: GPUDevicePlugin, SchedulerName: "gpu"}.withDefaults()
 	m := newService()
 	m.Spec.GPU = v1alpha1.GPU{MemoryMiB: 1000, Count: 2}
+	m.Spec.Class, m.Spec.Workload = "vision", "batch"
 	m.Spec.Engine = v1alpha1.Engine{Kind: "custom", Image: "x", Args: []string{"${GPU_UUID}"}, Env: []v1alpha1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"}}}
 	pod, c := podOfService(t, m, o)
 	if n := c.Resources.Limits["modeldock.io/gpu-memory"]; n.Value() != 8 {
@@ -111,6 +113,9 @@ func TestDevicePluginModeAsksForCards(t *testing.T) {
 	}
 	if pod.Annotations[v1alpha1.AnnotationGPUMemory] != "1000" || pod.Annotations[v1alpha1.AnnotationGPUCount] != "2" || pod.Spec.SchedulerName != "gpu" {
 		t.Errorf("annotations %v, scheduler %q", pod.Annotations, pod.Spec.SchedulerName)
+	}
+	if r, asked, err := placement.FromAnnotations(pod.Annotations); err != nil || !asked || r.Class != "vision" || r.Workload != "batch" {
+		t.Errorf("the scheduler reads %+v, %v, %v", r, asked, err)
 	}
 	seen := 0
 	for _, e := range c.Env {
@@ -167,7 +172,6 @@ func TestLabelsAreAlwaysValid(t *testing.T) {
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]Options{
-		"dra":      {GPU: GPU{Mode: GPUDRA}},
 		"mode":     {GPU: GPU{Mode: "magic"}},
 		"chunk":    {GPU: GPU{ChunkMiB: -1}},
 		"workers":  {Workers: -1},

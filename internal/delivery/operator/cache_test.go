@@ -14,7 +14,7 @@ func TestCachesHoldOnlyWhatIsNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(o.ByObject) != 4 || len(o.DefaultNamespaces) != 1 {
+	if len(o.ByObject) != 6 || len(o.DefaultNamespaces) != 1 {
 		t.Errorf("%d kinds in %d namespaces", len(o.ByObject), len(o.DefaultNamespaces))
 	}
 	for kind, by := range o.ByObject {

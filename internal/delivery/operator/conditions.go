@@ -79,7 +79,7 @@ func placed(replicas []replica) int32 {
 // allocated counts those that have a card as well.
 func allocated(replicas []replica) int32 {
 	return count(replicas, func(r replica) bool {
-		return r.pod.Spec.NodeName != "" && r.pod.Annotations[v1alpha1.AnnotationCard] != ""
+		return r.pod.Spec.NodeName != "" && r.card != ""
 	})
 }
 

@@ -3,6 +3,7 @@ package operator
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,9 @@ func programOf(m *v1alpha1.ModelService, o Options) (program, error) {
 	if image.Reference == "" {
 		return program{}, fmt.Errorf("engine %q needs an image on a cluster: set model.image", kind)
 	}
+	if o.GPU.Mode == GPUDRA && namesCard(m.Spec.Engine) {
+		return program{}, errNoCardInCommands
+	}
 	p := program{image: image.Reference, port: defaultPort}
 	if m.Spec.Engine.Port > 0 {
 		p.port = m.Spec.Engine.Port
@@ -89,6 +93,15 @@ func programOf(m *v1alpha1.ModelService, o Options) (program, error) {
 		p.wrapOllama(*plan.Ollama)
 	}
 	return p, nil
+}
+
+// namesCard reports whether a command or a variable asks for the card's name.
+func namesCard(e v1alpha1.Engine) bool {
+	words := slices.Concat(e.Command, e.Args)
+	for _, v := range e.Env {
+		words = append(words, v.Value)
+	}
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "${GPU_UUID}") })
 }
 
 // modelOf translates back what the presets know. The kubelet expands $(NAME)

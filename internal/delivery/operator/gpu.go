@@ -1,7 +1,9 @@
 package operator
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,12 +28,13 @@ const (
 	GPUDRA GPUMode = "dra"
 )
 
-// GPU is how Pods ask for cards. Everything but Mode belongs to GPUDevicePlugin.
+// GPU is how Pods ask for cards.
 type GPU struct {
 	Mode          GPUMode // empty: GPUNone
-	SchedulerName string  // empty: the cluster's default scheduler
-	Resource      string  // default modeldock.io/gpu-memory
-	ChunkMiB      int64   // what one unit of Resource stands for; default 256
+	SchedulerName string  // of Pods that ask for cards; empty: the cluster's default scheduler
+	Resource      string  // with GPUDevicePlugin; default modeldock.io/gpu-memory
+	ChunkMiB      int64   // with GPUDevicePlugin: what one unit of Resource stands for; default 256
+	DeviceClass   string  // with GPUDRA; default gpu.modeldock.io
 }
 
 // cardVariable tells a container its card; NVIDIA's runtime reads the other.
@@ -50,30 +53,39 @@ func (g GPU) withDefaults() GPU {
 	if g.ChunkMiB == 0 {
 		g.ChunkMiB = 256
 	}
+	if g.DeviceClass == "" {
+		g.DeviceClass = v1alpha1.DRADriver
+	}
 	return g
 }
 
 func (g GPU) validate() error {
 	switch {
-	case g.Mode == GPUDRA:
-		return fmt.Errorf("operator: GPU mode %q is not available in this version; use %q or %q", g.Mode, GPUNone, GPUDevicePlugin)
-	case g.Mode != GPUNone && g.Mode != GPUDevicePlugin:
-		return fmt.Errorf("operator: GPU mode %q is unknown; use %q or %q", g.Mode, GPUNone, GPUDevicePlugin)
+	case !slices.Contains([]GPUMode{GPUNone, GPUDevicePlugin, GPUDRA}, g.Mode):
+		return fmt.Errorf("operator: GPU mode %q is unknown; use %q, %q or %q", g.Mode, GPUNone, GPUDevicePlugin, GPUDRA)
 	case g.ChunkMiB < 1:
 		return fmt.Errorf("operator: GPU chunks of %d MiB are no chunks; give at least 1", g.ChunkMiB)
 	}
 	return nil
 }
 
-// annotations tell the scheduler what one replica needs.
-func (g GPU) annotations(need v1alpha1.GPU) map[string]string {
+// annotations tell the scheduler what one replica needs, and what it prefers.
+func (g GPU) annotations(m *v1alpha1.ModelService) map[string]string {
 	if g.Mode != GPUDevicePlugin {
 		return nil
 	}
-	return map[string]string{
+	need := m.Spec.GPU
+	all := map[string]string{
 		v1alpha1.AnnotationGPUMemory: strconv.FormatInt(need.MemoryMiB, 10),
 		v1alpha1.AnnotationGPUCount:  strconv.Itoa(int(cardsOf(need))),
 	}
+	if m.Spec.Class != "" {
+		all[v1alpha1.AnnotationGPUClass] = m.Spec.Class
+	}
+	if m.Spec.Workload != "" {
+		all[v1alpha1.AnnotationGPUWorkload] = m.Spec.Workload
+	}
+	return all
 }
 
 // limits count the memory per card in whole chunks, as the cards do.
@@ -107,5 +119,9 @@ func (g GPU) cardReference() string {
 	}
 	return "$(" + cardVariable + ")"
 }
+
+// errNoCardInCommands: the kubelet fills in what a Pod declares, and a claim's
+// card is told to the container by its runtime, later.
+var errNoCardInCommands = errors.New("${GPU_UUID} in a command or a variable cannot be filled in where cards come by resource claims: read the variable " + cardVariable + " in the container, or leave it out, because the container sees its own cards only")
 
 func cardsOf(need v1alpha1.GPU) int32 { return max(1, need.Count) }

@@ -40,7 +40,8 @@ const mostPods = 256
 type replica struct {
 	pod     *corev1.Pod
 	cause   cause
-	current bool // runs what is declared now
+	card    string // its first one, as the scheduler decided; empty: none yet
+	current bool   // runs what is declared now
 }
 
 // Judge derives the whole status from what was seen. It is a function: judged
@@ -77,11 +78,11 @@ func (v View) replicas() []replica {
 	list := make([]replica, 0, len(v.Pods))
 	for i := range v.Pods {
 		p := &v.Pods[i]
-		owner := metav1.GetControllerOf(p)
 		list = append(list, replica{
 			pod:     p,
 			cause:   podCause(p, before(v.Object, p), v.Now, v.StuckAfter),
-			current: current != "" && owner != nil && string(owner.UID) == current,
+			card:    v.card(p),
+			current: current != "" && ownedBy(p, current),
 		})
 	}
 	slices.SortFunc(list, func(a, b replica) int {
@@ -94,6 +95,15 @@ func (v View) replicas() []replica {
 		return strings.Compare(a.pod.Name, b.pod.Name)
 	})
 	return list
+}
+
+// card is the scheduler's decision as it stands on the Pod or on its claim.
+func (v View) card(p *corev1.Pod) string {
+	if v.GPU == GPUDRA {
+		return v.device(p)
+	}
+	first, _, _ := strings.Cut(p.Annotations[v1alpha1.AnnotationCard], ",")
+	return first
 }
 
 func before(m *v1alpha1.ModelService, p *corev1.Pod) *v1alpha1.PodStatus {
@@ -111,7 +121,7 @@ func podStatus(r replica, earlier *v1alpha1.PodStatus) v1alpha1.PodStatus {
 		Reason: string(r.cause.reason), Message: r.cause.message, Terminating: terminating(r.pod),
 		EverReady: wasReady(r.pod, earlier),
 	}
-	s.Card, _, _ = strings.Cut(r.pod.Annotations[v1alpha1.AnnotationCard], ",")
+	s.Card = r.card
 	if c := podCondition(r.pod, corev1.PodReady); isReady(r.pod) {
 		since := metav1.NewTime(c.LastTransitionTime.Truncate(time.Second))
 		s.ReadySince = &since

@@ -93,11 +93,15 @@ func installRights(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	text, err := deploy.Rights.ReadFile("charts/modeldock/rights/operator.yaml")
-	if err != nil {
-		return err
+	manifests := deploy.System + "\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: modeldock}"
+	for _, name := range []string{"operator", "claims"} {
+		text, err := deploy.Rights.ReadFile("charts/modeldock/rights/" + name + ".yaml")
+		if err != nil {
+			return err
+		}
+		manifests += "\n---\n" + string(text)
 	}
-	for _, part := range strings.Split(deploy.System+"\n---\n"+string(text), "\n---\n") {
+	for _, part := range strings.Split(manifests, "\n---\n") {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(part), o); err != nil {
 			return err
@@ -137,7 +141,7 @@ func startControllers(binary string, kubeconfig []byte) (stop func(), err error)
 	}
 	cmd := exec.CommandContext(context.Background(), binary,
 		"--kubeconfig", access, "--authentication-kubeconfig", access, "--authorization-kubeconfig", access,
-		"--controllers", "deployment-controller,replicaset-controller,garbage-collector-controller,endpointslice-controller",
+		"--controllers", "deployment-controller,replicaset-controller,garbage-collector-controller,endpointslice-controller,resourceclaim-controller",
 		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -59,6 +60,9 @@ func CacheOptions(namespaces ...string) (cache.Options, error) {
 			&appsv1.ReplicaSet{}: {Label: managed},
 			&corev1.Service{}:    {Label: managed},
 			&corev1.Pod{}:        {Label: managed, Transform: slimPod},
+			// With GPUDRA alone; without it, nobody asks for them.
+			&resourceapi.ResourceClaimTemplate{}: {Label: managed},
+			&resourceapi.ResourceClaim{}:         {Label: managed},
 		},
 	}
 	for _, ns := range namespaces {
@@ -80,7 +84,7 @@ func slimPod(in any) (any, error) {
 	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName}
 	p.Status = corev1.PodStatus{
 		Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message, StartTime: p.Status.StartTime,
-		Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses,
+		Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses, ResourceClaimStatuses: p.Status.ResourceClaimStatuses,
 	}
 	return p, nil
 }

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"modeldock.io/api/v1alpha1"
@@ -24,6 +25,16 @@ type Observed struct {
 	// Autoscalers scale the object, or the Deployment of its name.
 	Autoscalers []autoscalingv2.HorizontalPodAutoscaler
 	Now         time.Time
+
+	// With GPUDRA: the template of the object's name whoever owns it, others that
+	// carry its UID, and claims that do.
+	ClaimTemplates []metav1.PartialObjectMetadata
+	Claims         []resourceapi.ResourceClaim
+}
+
+func ownedBy(o metav1.Object, uid string) bool {
+	owner := metav1.GetControllerOf(o)
+	return owner != nil && string(owner.UID) == uid
 }
 
 // Conflict is a child's name that somebody else's object has.
@@ -47,7 +58,7 @@ func conflictOf(m *v1alpha1.ModelService, kind string, child metav1.Object) *Con
 	case owner == nil && child.GetAnnotations()[v1alpha1.AnnotationObjectUID] == string(m.UID):
 		return nil
 	}
-	return &Conflict{Kind: kind, Namespace: m.Namespace, Name: m.Name, Owner: describeOwner(child, owner)}
+	return &Conflict{Kind: kind, Namespace: m.Namespace, Name: child.GetName(), Owner: describeOwner(child, owner)}
 }
 
 func describeOwner(child metav1.Object, owner *metav1.OwnerReference) string {

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,7 +47,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	if err := addIndexes(ctx, mgr); err != nil {
+	if err := addIndexes(ctx, mgr, o.GPU.Mode); err != nil {
 		return err
 	}
 	r := &reconciler{
@@ -54,14 +55,20 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		opts: o, memory: newMemory(),
 	}
 	child := handler.EnqueueRequestsFromMapFunc(ownerOf)
-	err := ctrl.NewControllerManagedBy(mgr).
+	build := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.ModelService{}, builder.WithPredicates(othersNews(r.memory))).
 		Watches(&appsv1.Deployment{}, child).
 		Watches(&corev1.Service{}, child).
 		Watches(&appsv1.ReplicaSet{}, child, builder.OnlyMetadata, builder.WithPredicates(newMetadata())).
 		Watches(&corev1.Pod{}, child).
-		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(scaledBy), builder.WithPredicates(newTarget())).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(scaledBy), builder.WithPredicates(newTarget()))
+	if o.GPU.Mode == GPUDRA {
+		build = build.
+			Watches(&resourceapi.ResourceClaimTemplate{}, child, builder.OnlyMetadata, builder.WithPredicates(newMetadata())).
+			Watches(&resourceapi.ResourceClaim{}, child)
+	}
+	err := build.
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers,
 			// One manager after another may run in a process: see the Lease.

@@ -31,6 +31,9 @@ const (
 	kindService    = "Service"
 	kindReplicaSet = "ReplicaSet"
 	kindPod        = "Pod"
+
+	kindClaimTemplate = "ResourceClaimTemplate"
+	kindClaim         = "ResourceClaim"
 )
 
 // Action is one write. Every action may be repeated.
@@ -73,6 +76,10 @@ func Plan(d Declared, o Observed) (Steps, error) {
 	}
 	if d.Deployment == nil {
 		return s.shrink(o), nil
+	}
+	// Pods are not made without what their claims are made from.
+	if s.planTemplates(d, o); len(s.Conflicts) > 0 {
+		return s, nil // they would claim by somebody else's
 	}
 	// The Service goes first: the first ready Pod then has its endpoint at once.
 	for _, c := range []struct {

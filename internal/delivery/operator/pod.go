@@ -41,7 +41,10 @@ func podOf(m *v1alpha1.ModelService, p program, o Options) *corev1ac.PodSpecAppl
 		pod.WithVolumes(corev1ac.Volume().WithName("models").WithPersistentVolumeClaim(
 			corev1ac.PersistentVolumeClaimVolumeSource().WithClaimName(p.claim).WithReadOnly(true)))
 	}
-	if o.GPU.Mode == GPUDevicePlugin && o.GPU.SchedulerName != "" {
+	if o.GPU.Mode == GPUDRA {
+		pod.WithResourceClaims(podClaimOf(m))
+	}
+	if o.GPU.Mode != GPUNone && o.GPU.SchedulerName != "" {
 		pod.WithSchedulerName(o.GPU.SchedulerName)
 	}
 	return pod
@@ -101,6 +104,9 @@ func resourcesOf(m *v1alpha1.ModelService, o Options) *corev1ac.ResourceRequirem
 	}
 	if limits := o.GPU.limits(m.Spec.GPU); limits != nil {
 		r.WithLimits(limits)
+	}
+	if o.GPU.Mode == GPUDRA {
+		r.WithClaims(corev1ac.ResourceClaim().WithName(claimName))
 	}
 	return r
 }

@@ -3,10 +3,12 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,7 +22,7 @@ import (
 // indexUID finds what carries a ModelService's UID without looking at all.
 const indexUID = "modeldock-uid"
 
-func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
+func addIndexes(ctx context.Context, mgr ctrl.Manager, mode GPUMode) error {
 	uids := func(o client.Object) []string {
 		var out []string
 		for _, uid := range []string{o.GetLabels()[v1alpha1.LabelUID], o.GetAnnotations()[v1alpha1.AnnotationObjectUID]} {
@@ -30,7 +32,11 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 		}
 		return out
 	}
-	for _, kind := range []client.Object{&corev1.Pod{}, metadata(kindReplicaSet, "", "")} {
+	kinds := []client.Object{&corev1.Pod{}, metadata(kindReplicaSet, "", "")}
+	if mode == GPUDRA {
+		kinds = append(kinds, &resourceapi.ResourceClaim{}, metadata(kindClaimTemplate, "", ""))
+	}
+	for _, kind := range kinds {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, kind, indexUID, uids); err != nil {
 			return fmt.Errorf("index children by UID: %w", err)
 		}
@@ -68,6 +74,8 @@ func metadata(kind, namespace, name string) *metav1.PartialObjectMetadata {
 		o.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind(kind))
 	case kindModelService:
 		o.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind(kind))
+	case kindClaimTemplate, kindClaim:
+		o.SetGroupVersionKind(resourceapi.SchemeGroupVersion.WithKind(kind))
 	default:
 		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	}
@@ -112,7 +120,40 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (Obs
 		}
 		o.Autoscalers = append(o.Autoscalers, list.Items...)
 	}
+	if r.opts.GPU.Mode == GPUDRA {
+		if err := r.observeClaims(ctx, &o, fresh); err != nil {
+			return o, err
+		}
+	}
 	return o, r.observePods(ctx, &o)
+}
+
+// observeClaims reads what cards come by.
+func (r *reconciler) observeClaims(ctx context.Context, o *Observed, fresh bool) error {
+	ns, carrying := client.InNamespace(o.Object.Namespace), client.MatchingFields{indexUID: string(o.Object.UID)}
+	templates := &metav1.PartialObjectMetadataList{}
+	templates.SetGroupVersionKind(resourceapi.SchemeGroupVersion.WithKind(kindClaimTemplate + "List"))
+	if err := r.client.List(ctx, templates, ns, carrying); err != nil {
+		return fmt.Errorf("list the ResourceClaimTemplates of %s: %w", o.Object.Name, err)
+	}
+	o.ClaimTemplates = templates.Items
+	name := templateName(o.Object)
+	if !terminating(o.Object) && !slices.ContainsFunc(o.ClaimTemplates, func(t metav1.PartialObjectMetadata) bool { return t.Name == name }) {
+		named := metadata(kindClaimTemplate, o.Object.Namespace, name)
+		found, err := r.getChild(ctx, client.ObjectKeyFromObject(named), named, fresh)
+		if err != nil {
+			return err
+		}
+		if found {
+			o.ClaimTemplates = append(o.ClaimTemplates, *named)
+		}
+	}
+	claims := &resourceapi.ResourceClaimList{}
+	if err := r.client.List(ctx, claims, ns, carrying); err != nil {
+		return fmt.Errorf("list the ResourceClaims of %s: %w", o.Object.Name, err)
+	}
+	o.Claims = claims.Items
+	return nil
 }
 
 // getChild asks the API server about a child that the cache does not have:

@@ -24,7 +24,7 @@ func planRelease(o Observed) Steps {
 			s.Actions = append(s.Actions, Action{Verb: Delete, Kind: kind, Name: child.GetName(), UID: child.GetUID(), Why: why})
 		}
 	}
-	ours := func(kind string, c child) bool { return c != nil && conflictOf(o.Object, kind, c) == nil }
+	ours := func(kind string, c metav1.Object) bool { return c != nil && conflictOf(o.Object, kind, c) == nil }
 	const released = "the object was deleted"
 
 	// 1. The Deployment, which takes its ReplicaSets and Pods along before it goes.
@@ -48,7 +48,12 @@ func planRelease(o Observed) Steps {
 		s.Waiting = waitingFor(o, fmt.Sprintf("%d ReplicaSets", len(o.ReplicaSets)))
 		return s
 	}
-	// 3. The Service.
+	// 3. What claims were made from, and the Service.
+	for i := range o.ClaimTemplates {
+		if t := &o.ClaimTemplates[i]; ours(kindClaimTemplate, t) {
+			remove(kindClaimTemplate, t, released)
+		}
+	}
 	if c := childOf(o.Service); ours(kindService, c) {
 		remove(kindService, c, released)
 		s.Waiting = "Service " + c.GetName() + " is still there"

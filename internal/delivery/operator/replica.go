@@ -69,7 +69,7 @@ func placementCause(p *corev1.Pod) cause {
 		return cause{delivery.WaitingForNode, "no scheduler has looked at it yet; it asks for " + schedulerOf(p)}
 	}
 	words := strings.ToLower(c.Message)
-	for _, card := range []string{"fragment", "gpu", "card "} {
+	for _, card := range []string{"fragment", "gpu", "card ", "cannot allocate all claims"} {
 		if strings.Contains(words, card) {
 			return cause{delivery.NoFragmentFits, c.Message}
 		}

@@ -14,6 +14,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +60,7 @@ func setup(t *testing.T, change func(*operator.Options)) *world {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	w.must(c.Create(ctx, ns))
 	w.ns = ns.Name
+	w.grant()
 
 	opts, err := operator.ManagerOptions(w.ns)
 	w.must(err)
@@ -82,6 +84,28 @@ func setup(t *testing.T, change func(*operator.Options)) *world {
 		}
 	})
 	return w
+}
+
+// grant gives the operator in this namespace what an installation gives it in
+// the models', and waits until the API server knows.
+func (w *world) grant() {
+	w.t.Helper()
+	w.must(w.Create(w.ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "modeldock-operator"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "modeldock-operator"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "modeldock-system", Name: "modeldock-controller"}},
+	}))
+	own, err := client.New(operatorConfig(), client.Options{Scheme: w.Scheme()})
+	w.must(err)
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := own.List(w.ctx, &corev1.PodList{}, client.InNamespace(w.ns))
+		if err == nil {
+			return
+		}
+		if !apierrors.IsForbidden(err) || time.Now().After(deadline) {
+			w.t.Fatalf("the operator has no rights in %s: %v", w.ns, err)
+		}
+	}
 }
 
 // counted notes every request that is no read.

@@ -42,11 +42,18 @@ func (s *Scaler) makeRoom(ctx context.Context, v view) error {
 			s.model(r.Ref).say(plan.why)
 			continue
 		}
+		var asked []string
 		for _, ref := range plan.victims {
-			errs = append(errs, s.askToYield(ctx, v, ref, r))
+			yields, err := s.askToYield(ctx, v, ref, r)
+			errs = append(errs, err)
+			if yields {
+				asked = append(asked, ref.Tenant+"/"+ref.ID)
+			}
+		}
+		if len(asked) > 0 {
+			errs = append(errs, s.tellRoom(ctx, v.statuses[r.Ref], r, asked))
 		}
 		if len(plan.victims) > 0 {
-			errs = append(errs, s.tellRoom(ctx, v.statuses[r.Ref], r, plan))
 			return errors.Join(errs...) // what is free now shows in the next round
 		}
 	}
@@ -169,47 +176,41 @@ func holderOf(v view, uid string) (budget.Reservation, delivery.Status, *deliver
 	return budget.Reservation{}, delivery.Status{}, nil
 }
 
-// askToYield lowers one model's count by one replica. It looks once more: a
-// call may have come.
-func (s *Scaler) askToYield(ctx context.Context, v view, ref budget.Ref, to budget.Reservation) error {
+// askToYield lowers one model's count by one replica, unless it was changed
+// since the round looked.
+func (s *Scaler) askToYield(ctx context.Context, v view, ref budget.Ref, to budget.Reservation) (bool, error) {
 	m := s.model(ref)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	st, err := s.cfg.Target.Observe(ctx, ref)
-	if err != nil {
-		return fmt.Errorf("make room for %s/%s: %w", to.Tenant, to.ID, err)
-	}
-	load := v.loads.Of[ref]
+	st, load := v.statuses[ref], v.loads.Of[ref]
 	now := s.cfg.Clock()
 	idle := "it was never called"
 	if !load.LastRequest.IsZero() {
 		idle = "idle for " + now.Sub(load.LastRequest).Round(time.Second).String()
 	}
 	step := delivery.ScalingStep{
-		At: now, From: st.Asked, To: max(0, st.Asked-1), Reason: ReasonYielded, Busy: busy(load),
+		At: now, From: st.Asked, To: st.Asked - 1, Reason: ReasonYielded, Busy: busy(load),
 		Message: fmt.Sprintf("a replica made room for %s/%s, which has callers and found no card with %d MiB; %s; its slots stay paid for", to.Tenant, to.Model.Name, to.Model.GPUMemory, idle),
 	}
-	if err := s.cfg.Target.Scale(ctx, ref, step); errors.Is(err, delivery.ErrScaled) {
-		return nil
+	if err := s.cfg.Target.Scale(ctx, ref, step); errors.Is(err, delivery.ErrScaled) || errors.Is(err, budget.ErrNotFound) {
+		return false, nil
 	} else if err != nil {
-		return fmt.Errorf("make room for %s/%s: %w", to.Tenant, to.ID, err)
+		return false, fmt.Errorf("make room for %s/%s: %w", to.Tenant, to.ID, err)
 	}
+	st.Asked = step.To
+	v.statuses[ref] = st // should another one of its replicas be asked for
 	m.history.Downs = append(m.history.Downs, elastic.Change{At: now, By: 1})
 	m.last = elastic.Decision{At: now, From: step.From, Replicas: step.To, Reason: step.Reason, Message: step.Message}
 	s.cfg.Logger.Info("made room", "tenant", ref.Tenant, "request", ref.ID, "from", step.From, "to", step.To, "for", to.Tenant+"/"+to.ID)
 	s.cfg.Metrics.changed(step)
-	return nil
+	return true, nil
 }
 
 // tellRoom remembers on the other side who was asked.
-func (s *Scaler) tellRoom(ctx context.Context, st delivery.Status, r budget.Reservation, plan roomPlan) error {
-	names := make([]string, 0, len(plan.victims))
-	for _, ref := range plan.victims {
-		names = append(names, ref.Tenant+"/"+ref.ID)
-	}
+func (s *Scaler) tellRoom(ctx context.Context, st delivery.Status, r budget.Reservation, asked []string) error {
 	step := delivery.ScalingStep{
 		At: s.cfg.Clock(), From: st.Asked, To: st.Asked, Reason: ReasonMadeRoom,
-		Message: fmt.Sprintf("no card has %d MiB free; asked idle replicas to make room: %s", r.Model.GPUMemory, strings.Join(names, ", ")),
+		Message: fmt.Sprintf("no card has %d MiB free; asked idle replicas to make room: %s", r.Model.GPUMemory, strings.Join(asked, ", ")),
 	}
 	s.model(r.Ref).say(step.Message)
 	err := s.cfg.Target.Scale(ctx, r.Ref, step)

@@ -243,13 +243,40 @@ func (c *Client) confirm(tag string, at time.Time) {
 
 // Store sends evidence back; it is a gateway's sink.
 func (c *Client) Store(ctx context.Context, batch []traffic.Inference) error {
-	body, err := json.Marshal(batch)
+	return c.post(ctx, PathInferences, batch)
+}
+
+// wakeTries is how often a wake is sent, to one controller after the other.
+const wakeTries = 6
+
+// Wake asks for a replica of a model whose callers wait. It is repeated for
+// some seconds, because they do.
+func (c *Client) Wake(ctx context.Context, w traffic.Wake) error {
+	pause := firstPause
+	for try := 1; ; try++ {
+		err := c.post(ctx, PathWake, w)
+		if err == nil || try == wakeTries {
+			return err
+		}
+		c.next.Add(1)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// post sends what needs no answer.
+func (c *Client) post(ctx context.Context, path string, v any) error {
+	body, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encode evidence: %w", err)
+		return fmt.Errorf("encode the call %s: %w", path, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callWait)
 	defer cancel()
-	resp, err := c.do(ctx, http.MethodPost, PathInferences, "", body)
+	resp, err := c.do(ctx, http.MethodPost, path, "", body)
 	if err != nil {
 		return err
 	}

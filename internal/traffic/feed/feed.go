@@ -1,5 +1,5 @@
 // Package feed carries what gateways decide by from the control plane to
-// them, and their evidence back. A gateway asks for the snapshot with one long
+// them, and back their evidence and that callers wait for a sleeping model. A gateway asks for the snapshot with one long
 // call after the other, keeps the last one on disk, and goes on with it for
 // as long as nobody answers.
 package feed
@@ -15,6 +15,7 @@ import (
 const (
 	PathSnapshot   = "/gateway/snapshot"
 	PathInferences = "/gateway/inferences"
+	PathWake       = "/gateway/wake"
 )
 
 // headerWaited says how many milliseconds a call was kept waiting before its

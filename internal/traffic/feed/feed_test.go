@@ -53,6 +53,7 @@ type plane struct {
 	calls   atomic.Int64
 
 	mu     sync.Mutex
+	woken  []traffic.Wake
 	stored []traffic.Inference
 	refuse error
 }
@@ -69,6 +70,14 @@ func control(t *testing.T) *plane {
 				return *err
 			}
 			return nil
+		},
+		Wake: func(_ context.Context, w traffic.Wake) error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.refuse == nil {
+				p.woken = append(p.woken, w)
+			}
+			return p.refuse
 		},
 		Store: func(_ context.Context, batch []traffic.Inference) error {
 			p.mu.Lock()
@@ -299,4 +308,29 @@ func TestTagNamesTheContent(t *testing.T) {
 			t.Fatalf("decoded: %+v, %v", s, err)
 		}
 	})
+}
+
+// A wake reaches a controller although the first one is gone, and says so when
+// none can do it.
+func TestWakeReachesSomebody(t *testing.T) {
+	t.Parallel()
+	p := control(t)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	c := gatewayOf(t, "", gone.URL, p.http.URL)
+	w := traffic.Wake{Owner: "team-a", Model: "m", Version: "v1", RequestID: "r", ObjectUID: "u", Since: time.Unix(1_800_000_000, 0).UTC()}
+	if err := c.Wake(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	if len(p.woken) != 1 || p.woken[0] != w {
+		t.Errorf("woken: %+v", p.woken)
+	}
+	p.refuse = errors.New("the ledger is away")
+	p.mu.Unlock()
+	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	if err := c.Wake(ctx, w); err == nil {
+		t.Error("nobody could do it, and it was not told")
+	}
 }

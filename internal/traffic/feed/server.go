@@ -15,6 +15,8 @@ import (
 const (
 	// maxWait bounds a long call; idle connections in between would be cut.
 	maxWait = 30 * time.Second
+	// maxCall bounds a call that carries no batch.
+	maxCall = 64 << 10
 	// maxEvidence bounds a batch of records in bytes.
 	maxEvidence = 16 << 20
 )
@@ -26,7 +28,9 @@ type ServerConfig struct {
 	// Refresh makes Snapshot return one taken at since or later, or fails.
 	Refresh func(ctx context.Context, since time.Time) error
 	// Store keeps evidence; it is idempotent by request id.
-	Store  func(ctx context.Context, batch []traffic.Inference) error
+	Store func(ctx context.Context, batch []traffic.Inference) error
+	// Wake starts a sleeping model; it may be asked any number of times.
+	Wake   func(ctx context.Context, w traffic.Wake) error
 	Clock  func() time.Time
 	Logger *slog.Logger
 }
@@ -56,11 +60,12 @@ func (s *Server) Changed() {
 	s.changed = make(chan struct{})
 }
 
-// Handler answers on PathSnapshot and PathInferences.
+// Handler answers on PathSnapshot, PathInferences and PathWake.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+PathSnapshot, s.authorize(s.snapshot))
 	mux.HandleFunc("POST "+PathInferences, s.authorize(s.inferences))
+	mux.HandleFunc("POST "+PathWake, s.authorize(s.wake))
 	return mux
 }
 
@@ -136,6 +141,20 @@ func (s *Server) inferences(w http.ResponseWriter, r *http.Request) {
 	if err := s.cfg.Store(r.Context(), batch); err != nil {
 		s.cfg.Logger.Warn("a gateway's evidence is not stored; it tries again", "records", len(batch), "error", err)
 		http.Error(w, "store a batch of evidence: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) wake(w http.ResponseWriter, r *http.Request) {
+	var call traffic.Wake
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxCall)).Decode(&call); err != nil {
+		http.Error(w, "read a wake: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if err := s.cfg.Wake(r.Context(), call); err != nil {
+		s.cfg.Logger.Warn("a sleeping model is not woken; its gateway asks again", "owner", call.Owner, "model", call.Model, "error", err)
+		http.Error(w, "wake a model: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

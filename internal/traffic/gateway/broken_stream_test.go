@@ -15,7 +15,7 @@ const (
 	chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
 
-// TestStreamWithoutDoneIsNoCleanEnd: a dead engine must not look like a short
+// TestStreamWithoutDoneIsNoCleanEnd is C087: a dead engine must not look like a short
 // answer.
 func TestStreamWithoutDoneIsNoCleanEnd(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func chunked(s string) string {
 	return string([]byte{hex[n>>12&15], hex[n>>8&15], hex[n>>4&15], hex[n&15]}) + "\r\n" + s + "\r\n"
 }
 
-// TestFinishedStreamIsCompleted: all was said, only [DONE] is missing.
+// TestFinishedStreamIsCompleted is C087 (d): all was said, only [DONE] is missing.
 func TestFinishedStreamIsCompleted(t *testing.T) {
 	t.Parallel()
 	for name, tail := range map[string]string{
@@ -94,7 +94,7 @@ func TestFinishedStreamIsCompleted(t *testing.T) {
 	}
 }
 
-// TestErrorInsideStream: it reaches the caller as an event of its own, in one
+// TestErrorInsideStream is C088: it reaches the caller as an event of its own, in one
 // shape, and ends the stream.
 func TestErrorInsideStream(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ func (b *bench) dialRequest(body string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// TestCallerLeaves: by FIN or RST, in a stream, before its first byte, and
+// TestCallerLeaves is C099: by FIN or RST, in a stream, before its first byte, and
 // while a whole answer is computed. The engine learns it and the place is free.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()

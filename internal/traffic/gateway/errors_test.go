@@ -14,7 +14,7 @@ import (
 	"modeldock.io/internal/traffic/gateway"
 )
 
-// TestEveryErrorIsOpenAIShaped: plain text, HTML and {"detail":…} make SDKs
+// TestEveryErrorIsOpenAIShaped is C075: plain text, HTML and {"detail":…} make SDKs
 // print "status code (no body)".
 func TestEveryErrorIsOpenAIShaped(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestNothingPrivateReachesTheEngine: engines are other people's code.
+// TestNothingPrivateReachesTheEngine is C108: engines are other people's code.
 func TestNothingPrivateReachesTheEngine(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -41,6 +41,7 @@ func whole(text string) http.HandlerFunc {
 
 func header(r result, name string) string { return r.header.Get(name) }
 
+// TestRequestsOverTheLimit is C112: a refusal tells when to come back.
 func TestRequestsOverTheLimit(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t, traffic.Limits{Together: traffic.Rates{RequestsPerMinute: 12}, Window: 10 * time.Second})

@@ -25,7 +25,7 @@ func (b *bench) echo(owner, name, version string) {
 	})
 }
 
-// TestModelIsUnambiguous: what is checked is what is forwarded.
+// TestModelIsUnambiguous is C110: what is checked is what is forwarded.
 func TestModelIsUnambiguous(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

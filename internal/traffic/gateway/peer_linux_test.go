@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestVanishedPeersAreBounded: the kernel was told; that it obeys could only be
+// TestVanishedPeersAreBounded is C099 for a cable that was pulled: the kernel was told; that it obeys could only be
 // seen with a firewall and a minute of patience.
 func TestVanishedPeersAreBounded(t *testing.T) {
 	t.Parallel()

@@ -121,7 +121,7 @@ func (b *bench) http2(secured bool) {
 	}
 	server := gateway.NewServer(b.gateway)
 	server.TLSConfig = &tls.Config{Certificates: other.TLS.Certificates, MinVersion: tls.VersionTLS12}
-	go func() { _ = server.ServeTLS(listener, "", "") }()
+	go func() { _ = server.ServeTLS(listener) }()
 	b.t.Cleanup(func() { _ = server.Close() })
 	b.url = "https://" + listener.Addr().String()
 	roots := x509.NewCertPool()

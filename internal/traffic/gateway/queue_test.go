@@ -2,10 +2,8 @@ package gateway_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -107,110 +105,6 @@ func TestColdStartWithManyCallers(t *testing.T) {
 		}
 	}
 	b.allReturned()
-}
-
-// TestLeavingAtRandom: under load one caller in ten leaves at a random moment,
-// in line, before the answer and in it. Every engine that had begun learns it
-// within a second, and nothing stays in flight.
-func TestLeavingAtRandom(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.publish(func(s *traffic.Snapshot) { s.Models[0].MaxWaiting = 1000 })
-	var began, ended atomic.Int64
-	var mu sync.Mutex
-	left := map[string]time.Time{} // by client id
-	engine := func(w http.ResponseWriter, r *http.Request) {
-		began.Add(1)
-		defer ended.Add(1)
-		_, _ = io.Copy(io.Discard, r.Body)
-		id := r.Header.Get("X-Test-Id")
-		w.Header().Set("Content-Type", "text/event-stream")
-		for range 8 {
-			select {
-			case <-r.Context().Done():
-				mu.Lock()
-				at := left[id]
-				mu.Unlock()
-				if late := time.Since(at); at.IsZero() || late > time.Second {
-					t.Errorf("engine of caller %s was cancelled %s after it left", id, late)
-				}
-				return
-			case <-time.After(2 * time.Millisecond):
-			}
-			_, _ = io.WriteString(w, chunkEvent("a"))
-			w.(http.Flusher).Flush()
-		}
-		_, _ = io.WriteString(w, stopEvent+doneEvent)
-	}
-	b.replica("p1", 8, engine)
-	b.replica("p2", 8, engine)
-	var all sync.WaitGroup
-	var whole, gone atomic.Int64
-	for i := range 600 {
-		all.Go(func() {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			id := fmt.Sprint(i)
-			if i%10 == 0 {
-				time.AfterFunc(time.Duration(rand.IntN(400))*time.Millisecond, func() {
-					mu.Lock()
-					left[id] = time.Now()
-					mu.Unlock()
-					cancel()
-				})
-			}
-			if b.streamed(ctx, id) {
-				whole.Add(1)
-			} else {
-				gone.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if whole.Load() < 540 || whole.Load()+gone.Load() != 600 {
-		t.Errorf("%d whole, %d left", whole.Load(), gone.Load())
-	}
-	b.allReturned()
-	eventually(t, "the engines to end", func() bool { return began.Load() == ended.Load() })
-	if n := b.waiting("m1"); n != 0 {
-		t.Errorf("%d still wait", n)
-	}
-	eventually(t, "every record", func() bool {
-		final := map[string]traffic.Outcome{}
-		for _, r := range b.records.all() {
-			if r.Outcome != "" {
-				final[r.RequestID] = r.Outcome
-			}
-		}
-		completed := 0
-		for _, o := range final {
-			if o == traffic.Completed {
-				completed++
-			}
-		}
-		return len(final) >= 540 && completed >= int(whole.Load())
-	})
-}
-
-// streamed sends a stream and tells whether it came to its end.
-func (b *bench) streamed(ctx context.Context, id string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(helloStream))
-	if err != nil {
-		b.t.Error(err)
-		return false
-	}
-	request.Header.Set("Authorization", "Bearer "+keyA)
-	request.Header.Set("X-Test-Id", id)
-	response, err := b.client.Do(request)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && !strings.HasSuffix(string(text), doneEvent) {
-		b.t.Errorf("caller %s got %d %.200q", id, response.StatusCode, text)
-	}
-	return err == nil
 }
 
 // TestFullReplicasAreWaitedFor, and time out as what they are.

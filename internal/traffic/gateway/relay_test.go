@@ -147,7 +147,7 @@ func TestUsageIsRemovedOnlyIfNotAsked(t *testing.T) {
 	}
 }
 
-// TestGzipFromTheEngine: it compresses when allowed or always; every caller
+// TestGzipFromTheEngine is C092: it compresses when allowed or always; every caller
 // reads the right text.
 func TestGzipFromTheEngine(t *testing.T) {
 	t.Parallel()
@@ -280,7 +280,7 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-// TestStreamOutlivesServerLimits, scaled: the server's write limit is shorter
+// TestStreamOutlivesServerLimits is C096, scaled: the server's write limit is shorter
 // than the stream, and the first token comes after it.
 func TestStreamOutlivesServerLimits(t *testing.T) {
 	t.Parallel()

@@ -104,7 +104,7 @@ func TestStreamsAreReplayedAsStreams(t *testing.T) {
 	}
 }
 
-// Nobody is answered what somebody else asked, and a permission that is gone
+// C119: nobody is answered what somebody else asked, and a permission that is gone
 // opens no cache.
 func TestCacheNeverCrossesTenants(t *testing.T) {
 	t.Parallel()

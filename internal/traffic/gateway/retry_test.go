@@ -55,7 +55,7 @@ func (b *bench) allReturned() {
 	})
 }
 
-// TestRetryOnlyBeforeTheFirstByte: one replica refuses connections, one breaks
+// TestRetryOnlyBeforeTheFirstByte is C104: one replica refuses connections, one breaks
 // off after three chunks, one is good. The first is hidden, the second shows as
 // an error, and nobody gets a text twice.
 func TestRetryOnlyBeforeTheFirstByte(t *testing.T) {

@@ -13,19 +13,34 @@ import (
 // it is cancelled.
 const deadPeerLimit = time.Minute
 
+const (
+	// headerTimeout is how long a caller may take for a TLS handshake, and
+	// for a request's header.
+	headerTimeout = 10 * time.Second
+	// maxHeader is the most of a request's header that is read. It is what
+	// callers are told; net/http reads 4 KiB more.
+	maxHeader = 64 << 10
+)
+
+// Server is an http.Server all of whose answers have OpenAI's error shape,
+// also those that net/http gives by itself to what is no request.
+type Server struct{ *http.Server }
+
 // NewServer returns a server for handler with limits that fit long answers: a
 // caller has ten seconds for the header, but nothing bounds how long a body
 // takes to arrive or an answer to be written, as long as the caller's machine
 // takes part in it. It speaks HTTP/1.1 and HTTP/2, the latter with TLS or,
 // for clients that know beforehand, without. It has no address; hand it a
 // listener.
-func NewServer(handler http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
+func NewServer(handler http.Handler) *Server {
+	return &Server{&http.Server{
+		Handler:           answeredBy(handler),
+		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    maxHeader,
 		Protocols:         protocols(),
+		// OPTIONS * is none of the endpoints.
+		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams,
 			// What of a body comes before it is read; its limit is another.
@@ -34,15 +49,27 @@ func NewServer(handler http.Handler) *http.Server {
 			SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second, WriteByteTimeout: deadPeerLimit,
 		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if secured, ok := c.(*tls.Conn); ok {
-				c = secured.NetConn()
-			}
-			if tcp, ok := c.(*net.TCPConn); ok {
+			if tcp := tcpOf(c); tcp != nil {
 				watchPeer(tcp)
 			}
-			return ctx
+			return withConn(ctx, c)
 		},
+		ConnState: connState,
+	}}
+}
+
+// Serve is http.Server's.
+func (s *Server) Serve(l net.Listener) error { return s.Server.Serve(wordedListener{l}) }
+
+// ServeTLS does the same with TLS by TLSConfig, which must have a certificate.
+func (s *Server) ServeTLS(l net.Listener) error {
+	config := s.TLSConfig.Clone()
+	if len(config.NextProtos) == 0 {
+		config.NextProtos = []string{"h2", "http/1.1"}
 	}
+	secured := secure(l, config, s.ErrorLog)
+	defer func() { _ = secured.Close() }()
+	return s.Server.Serve(secured)
 }
 
 // maxStreams is how many requests one HTTP/2 connection may have at once: a
@@ -55,6 +82,24 @@ func protocols() *http.Protocols {
 	p.SetHTTP2(true)
 	p.SetUnencryptedHTTP2(true)
 	return p
+}
+
+// tcpOf looks through what a connection is wrapped in.
+func tcpOf(c net.Conn) *net.TCPConn {
+	for {
+		switch inner := c.(type) {
+		case *net.TCPConn:
+			return inner
+		case *wordedConn:
+			c = inner.Conn
+		case *securedConn:
+			c = inner.Conn
+		case *tls.Conn:
+			c = inner.NetConn()
+		default:
+			return nil
+		}
+	}
 }
 
 // watchPeer finds out about a caller who vanished without a word: probes while

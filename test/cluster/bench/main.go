@@ -81,7 +81,7 @@ func run(ctx context.Context, p plan, dir string) (err error) {
 	}
 	slots := int64(2*p.objects + 2*p.samples)
 	d, err := dock.Start(ctx, dock.Options{
-		Cluster: c, Binary: binary, Dir: filepath.Join(dir, "modeldock"), PoolCap: slots, TenantCap: slots,
+		Cluster: c, Binary: binary, Dir: filepath.Join(dir, "dock"), PoolCap: slots, TenantCap: slots,
 		Flags: []string{"--reconcile-every", p.reconcile.String()},
 	})
 	if err != nil {

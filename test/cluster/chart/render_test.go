@@ -60,7 +60,7 @@ func decode[T any](t *testing.T, text, kind string) []T {
 func TestChartIsClean(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
-	for _, more := range [][]string{nil, {"--set", "redis.secretName=r,serviceMonitor.enabled=true,controller.replicas=1,networkPolicy.enabled=false"}} {
+	for _, more := range [][]string{nil, {"--set", "controller.tls.secretName=a,gateway.tls.secretName=b"}, {"--set", "redis.secretName=r,serviceMonitor.enabled=true,controller.replicas=1,networkPolicy.enabled=false"}} {
 		if out, err := h.Run(t.Context(), append(append([]string{"lint", "--strict", Folder}, named...), more...)...); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -149,8 +149,10 @@ func TestRightsAreTheEmbeddedOnes(t *testing.T) {
 		t.Fatalf("%d roles are embedded, %v", len(want), err)
 	}
 	got := map[string][]rbacv1.PolicyRule{}
-	for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole") {
-		got[r.Name] = r.Rules
+	for _, path := range []string{"none", "dra"} { // together they need all of them
+		for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole", "--set", "gpu.path="+path) {
+			got[r.Name] = r.Rules
+		}
 	}
 	for _, r := range render[rbacv1.Role](t, h, "Role", "--set", "bootstrap.enabled=false") {
 		got[r.Name] = r.Rules
@@ -162,9 +164,91 @@ func TestRightsAreTheEmbeddedOnes(t *testing.T) {
 	for _, a := range render[corev1.ServiceAccount](t, h, "ServiceAccount") {
 		accounts[a.Namespace+"/"+a.Name] = true
 	}
-	for _, b := range render[rbacv1.ClusterRoleBinding](t, h, "ClusterRoleBinding") {
+	for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole") {
+		if strings.HasSuffix(r.Name, "-claims") {
+			t.Errorf("%s is granted although no card comes by a claim", r.Name)
+		}
+	}
+	for _, b := range render[rbacv1.ClusterRoleBinding](t, h, "ClusterRoleBinding", "--set", "gpu.path=dra") {
 		if _, ok := got[b.RoleRef.Name]; !ok || len(b.Subjects) != 1 || !accounts[b.Subjects[0].Namespace+"/"+b.Subjects[0].Name] {
 			t.Errorf("%s binds %+v to %+v", b.Name, b.RoleRef, b.Subjects)
 		}
+	}
+	in := map[string]int{}
+	for _, b := range render[rbacv1.RoleBinding](t, h, "RoleBinding", "--set", "bootstrap.enabled=false") {
+		if who := b.Subjects[0].Name; who == "blue-modeldock-controller" || who == "blue-modeldock-gateway" {
+			in[b.Namespace]++
+		}
+		if _, ok := got[b.RoleRef.Name]; !ok || len(b.Subjects) != 1 || !accounts[b.Subjects[0].Namespace+"/"+b.Subjects[0].Name] {
+			t.Errorf("%s binds %+v to %+v", b.Name, b.RoleRef, b.Subjects)
+		}
+	}
+	if in["sys-models"] != 3 || in["sys"] != 2 {
+		t.Errorf("roles are bound in %v", in)
+	}
+}
+
+// On the whole cluster, controllers and gateways may look at nodes and no more.
+func TestRightsEndAtTheModelsNamespace(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole") {
+		rules[r.Name] = r.Rules
+	}
+	for _, b := range render[rbacv1.ClusterRoleBinding](t, h, "ClusterRoleBinding") {
+		account := b.Subjects[0].Name
+		if account != "blue-modeldock-controller" && account != "blue-modeldock-gateway" {
+			continue
+		}
+		for _, rule := range rules[b.RoleRef.Name] {
+			for _, verb := range rule.Verbs {
+				if len(rule.Resources) != 1 || rule.Resources[0] != "nodes" || verb != "get" && verb != "list" && verb != "watch" {
+					t.Errorf("%s may everywhere %+v", account, rule)
+				}
+			}
+		}
+	}
+}
+
+// TLS by reference to a Secret: each process gets its own pair, controllers of
+// the gateways' only who signed it, and nobody a key of somebody else's.
+func TestTLSIsByReference(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	deployments := func(args ...string) map[string]corev1.PodSpec {
+		found := map[string]corev1.PodSpec{}
+		for _, d := range render[appsv1.Deployment](t, h, "Deployment", args...) {
+			found[d.Labels["app.kubernetes.io/component"]] = d.Spec.Template.Spec
+		}
+		return found
+	}
+	for process, p := range deployments() {
+		if text := strings.Join(p.Containers[0].Args, " "); strings.Contains(text, "--tls-") || strings.Contains(text, "https://") || strings.Contains(text, "--gateway-ca") {
+			t.Errorf("%s without TLS: %s", process, text)
+		}
+	}
+	set := deployments("--set", "controller.tls.secretName=console-tls,gateway.tls.secretName=api-tls,gateway.service.port=443")
+	for process, secret := range map[string]string{"controller": "console-tls", "gateway": "api-tls"} {
+		p := set[process]
+		args := strings.Join(p.Containers[0].Args, " ")
+		if !strings.Contains(args, "--tls-cert=/etc/modeldock/tls/tls.crt --tls-key=/etc/modeldock/tls/tls.key") {
+			t.Errorf("%s: %s", process, args)
+		}
+		for _, v := range p.Volumes {
+			if v.Secret == nil || v.Name != "tls" && v.Secret.SecretName != "console-tls" && v.Secret.SecretName != "api-tls" {
+				continue
+			}
+			var keys []string
+			for _, item := range v.Secret.Items {
+				keys = append(keys, item.Key)
+			}
+			if v.Name == "tls" && v.Secret.SecretName != secret || v.Name != "tls" && strings.Join(keys, ",") != "ca.crt" {
+				t.Errorf("%s mounts %v of %s as %s", process, keys, v.Secret.SecretName, v.Name)
+			}
+		}
+	}
+	if args := strings.Join(set["controller"].Containers[0].Args, " "); !strings.Contains(args, "--gateway=https://blue-modeldock-gateway.sys.svc:443 --gateway-ca=") {
+		t.Errorf("controllers forward by %s", args)
 	}
 }

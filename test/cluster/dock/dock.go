@@ -164,6 +164,7 @@ func (d *Dock) named(manifests string) string {
 	documents := strings.Split(manifests, "\n---\n")
 	for i, text := range documents {
 		text = strings.ReplaceAll(text, System, d.options.system())
+		text = strings.ReplaceAll(text, "  namespace: "+Namespace+"\n", "  namespace: "+d.Namespace()+"\n")
 		if strings.Contains(text, "kind: ClusterRoleBinding") {
 			text = strings.Replace(text, "metadata:\n  name: ", "metadata:\n  name: "+d.options.Name+"-", 1)
 		}

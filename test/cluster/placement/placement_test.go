@@ -4,14 +4,9 @@ package placement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"modeldock.io/internal/placement"
 )
@@ -23,7 +18,7 @@ func room(mib int64) int64 { return mib - placement.DefaultReserve().Of(mib) }
 // the node has enough in total, says why, and is placed when a card is free.
 func TestPlacementByCard(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 1, 2, cardMiB)
+	b := setup(t, 1, 2, same(cardMiB))
 	sizes := map[string]int64{"a": 10000, "b": 10000, "c": 12000}
 	cards := map[string][]string{}
 	for _, name := range []string{"a", "b", "c"} {
@@ -48,7 +43,7 @@ func TestPlacementByCard(t *testing.T) {
 		t.Fatalf("cards %v: the fourth of %d MiB proves nothing with %d free in total", cards, fourth, total)
 	}
 	b.create("d", fourth)
-	if reason, want := b.pending("d"), fmt.Sprintf("largest fragment %d MiB < %d MiB on node gpu0-0 (2 cards, ", largest, fourth); !strings.Contains(reason, want) {
+	if reason, want := b.pending("d"), fmt.Sprintf("largest fragment %d MiB < %d MiB on node gpu-0 (2 cards, ", largest, fourth); !strings.Contains(reason, want) {
 		t.Errorf("the fourth waits because %q, want …%q…", reason, want)
 	}
 	for _, on := range cards {
@@ -67,7 +62,7 @@ func TestPlacementByCard(t *testing.T) {
 // A scheduler that was killed knows again what is taken before it places.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 1, 1, cardMiB)
+	b := setup(t, 1, 1, same(cardMiB))
 	b.create("a", 15000)
 	b.placed("a")
 	if err := b.scheduler.Kill(); err != nil {
@@ -79,7 +74,7 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.placed("small")
-	if reason := b.pending("large"); !strings.Contains(reason, "MiB < 9000 MiB on node gpu0-0") {
+	if reason := b.pending("large"); !strings.Contains(reason, "MiB < 9000 MiB on node gpu-0") {
 		t.Errorf("the large one waits because %q", reason)
 	}
 	b.delete("a")
@@ -90,7 +85,7 @@ func TestRestart(t *testing.T) {
 // the scheduler can ask, and when it must wait for its watch.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 1, 1, cardMiB)
+	b := setup(t, 1, 1, same(cardMiB))
 	for _, blind := range []bool{false, true} {
 		first, second := fmt.Sprintf("first-%t", blind), fmt.Sprintf("second-%t", blind)
 		b.proxy.loseBinding(first, blind)
@@ -116,53 +111,5 @@ func TestLostAnswers(t *testing.T) {
 			}
 			return nil
 		})
-	}
-}
-
-// A Pod of high priority evicts exactly enough.
-func TestPreemption(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 1, 2, 10240)
-	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
-	if _, err := b.client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	uids := map[string]*corev1.Pod{}
-	for i := range 4 {
-		name := fmt.Sprintf("low-%d", i)
-		b.create(name, 4000)
-		uids[name] = b.placed(name)
-	}
-	b.create("urgent", 5000, func(p *corev1.Pod) { p.Spec.PriorityClassName = "urgent" })
-	urgent := b.placed("urgent")
-	var left []string
-	b.eventually(func(ctx context.Context) error {
-		list, err := b.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		left = nil
-		for _, p := range list.Items {
-			if p.Name == "urgent" {
-				continue
-			}
-			if p.DeletionTimestamp != nil {
-				return errors.New(p.Name + " is still ending")
-			}
-			left = append(left, p.Name)
-			if uids[p.Name].UID != p.UID {
-				t.Errorf("%s is another Pod", p.Name)
-			}
-			delete(uids, p.Name)
-		}
-		return nil
-	})
-	if len(left) != 3 {
-		t.Fatalf("%v are left of 4; one had to go", left)
-	}
-	for name, victim := range uids {
-		if victim.Annotations[cardKey] != urgent.Annotations[cardKey] {
-			t.Errorf("%s had card %s; the urgent one got %s", name, victim.Annotations[cardKey], urgent.Annotations[cardKey])
-		}
 	}
 }

@@ -21,10 +21,14 @@ import (
 // the API server answered to the Binding of a Pod.
 type proxy struct {
 	kubeconfig string
+	to         *url.URL
+	transport  http.RoundTripper
+	front      *httptest.Server
 
 	mu    sync.Mutex
-	lose  string // name of the Pod
-	blind bool   // what was swallowed also cannot be read afterwards
+	storm *weather // where one blows
+	lose  string   // name of the Pod
+	blind bool     // what was swallowed also cannot be read afterwards
 	lost  int
 }
 
@@ -42,7 +46,7 @@ func newProxy(t *testing.T, kubeconfig string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{kubeconfig: filepath.Join(t.TempDir(), "scheduler.kubeconfig")}
+	p := &proxy{kubeconfig: filepath.Join(t.TempDir(), "scheduler.kubeconfig"), to: to, transport: transport}
 	reverse := &httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },
@@ -54,10 +58,17 @@ func newProxy(t *testing.T, kubeconfig string) *proxy {
 		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	front := httptest.NewServer(reverse)
-	t.Cleanup(func() { front.CloseClientConnections(); front.Close() })
+	p.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		storm := p.storm
+		p.mu.Unlock()
+		if storm == nil || !storm.serve(w, r) {
+			reverse.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(func() { p.front.CloseClientConnections(); p.front.Close() })
 	out := clientcmdapi.NewConfig()
-	out.Clusters["test"] = &clientcmdapi.Cluster{Server: front.URL}
+	out.Clusters["test"] = &clientcmdapi.Cluster{Server: p.front.URL}
 	out.Contexts["test"] = &clientcmdapi.Context{Cluster: "test"}
 	out.CurrentContext = "test"
 	if err := clientcmd.WriteToFile(*out, p.kubeconfig); err != nil {
@@ -72,6 +83,13 @@ func (p *proxy) loseBinding(pod string, blind bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lose, p.blind, p.lost = pod, blind, 0
+}
+
+// meets puts the proxy into a storm.
+func (p *proxy) meets(storm *weather) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.storm = storm
 }
 
 func (p *proxy) swallowed() int {

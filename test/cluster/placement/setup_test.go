@@ -4,6 +4,7 @@ package placement
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"modeldock.io/deploy"
@@ -33,6 +35,8 @@ const (
 	cardKey       = "scheduler.ai/gpu-device-uuid"
 	namespace     = "default"
 	cardMiB       = 24576
+	nodePrefix    = "gpu-"
+	buildDir      = "MODELDOCK_SCHEDULER_BUILD" // variable of where TestMain lets it be built
 )
 
 // bundle is a control plane with simulated nodes and modeldock-scheduler on it.
@@ -42,6 +46,7 @@ type bundle struct {
 	client    *kubernetes.Clientset
 	scheduler *cluster.Component
 	proxy     *proxy // between scheduler and API server
+	port      int    // of the scheduler
 }
 
 var program = sync.OnceValues(build)
@@ -51,11 +56,7 @@ func build() (string, error) {
 	if path := os.Getenv("MODELDOCK_SCHEDULER_BIN"); path != "" {
 		return path, nil
 	}
-	dir, err := os.MkdirTemp("", "modeldock-scheduler-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "modeldock-scheduler")
+	path := filepath.Join(os.Getenv(buildDir), "modeldock-scheduler")
 	cmd := exec.Command("go", "build", "-C", "../../../scheduler", "-ldflags", "-s -w", "-o", path, "./cmd/modeldock-scheduler")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -65,15 +66,24 @@ func build() (string, error) {
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := program(); err == nil && os.Getenv("MODELDOCK_SCHEDULER_BIN") == "" {
-		_ = os.RemoveAll(filepath.Dir(path))
+	dir, err := os.MkdirTemp("", "modeldock-scheduler-")
+	if err == nil {
+		err = os.Setenv(buildDir, dir)
 	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir) // it is a temporary folder's
 	os.Exit(code)
 }
 
+// same gives every card the same memory.
+func same(mib int64) func(node, card int) int64 { return func(int, int) int64 { return mib } }
+
 // setup starts it all; each node has the given number of cards.
-func setup(t *testing.T, nodes, cards int, mib int64) *bundle {
+func setup(t *testing.T, nodes, cards int, mib func(node, card int) int64) *bundle {
 	t.Helper()
 	path, err := program()
 	if err != nil {
@@ -103,13 +113,19 @@ func setup(t *testing.T, nodes, cards int, mib int64) *bundle {
 	}
 	b.proxy = newProxy(t, kubeconfig)
 	config := b.configure()
+	b.addNodes(nodes, cards, mib)
 	b.scheduler, err = c.AddGuest(ctx, schedulerName, func(port int) []string {
-		return []string{path, "--config=" + config, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--authentication-skip-lookup", "--v=3"}
+		b.port = port
+		return []string{
+			path, "--config=" + config, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--authentication-skip-lookup", "--v=3",
+			"--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
+			// The stock five minutes would hide that nobody woke a Pod that fits.
+			"--pod-max-in-unschedulable-pods-duration=12h",
+		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.addNodes(nodes, cards, mib)
 	return b
 }
 
@@ -146,20 +162,26 @@ func (b *bundle) apply(from fs.FS) {
 	}
 }
 
-// addNodes makes each node with cards of its own names.
-func (b *bundle) addNodes(nodes, cards int, mib int64) {
+// addNodes makes nodes gpu-0, gpu-1 …; the cards of each have names of their own.
+func (b *bundle) addNodes(nodes, cards int, mib func(node, card int) int64) {
 	b.t.Helper()
+	if err := b.cluster.AddSimulatedNodes(b.t.Context(), nodes, cluster.NodeTemplate{Prefix: nodePrefix, NoTaint: true}); err != nil {
+		b.t.Fatal(err)
+	}
 	for n := range nodes {
-		name := fmt.Sprintf("gpu%d-", n)
 		var list []nodecards.Card
 		for i := range cards {
-			list = append(list, nodecards.Card{UUID: fmt.Sprintf("SIM-%d-%d", n, i), Index: i, Model: "simulated", TotalMiB: mib, Healthy: true, Isolation: nodecards.IsolationNone, Simulated: true})
+			list = append(list, nodecards.Card{UUID: fmt.Sprintf("SIM-%d-%d", n, i), Index: i, Model: "simulated", TotalMiB: mib(n, i), Healthy: true, Isolation: nodecards.IsolationNone, Simulated: true})
 		}
 		text, err := nodecards.Encode(list)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if err := b.cluster.AddSimulatedNodes(b.t.Context(), 1, cluster.NodeTemplate{Prefix: name, NoTaint: true, Annotations: map[string]string{nodecards.Annotation: text}}); err != nil {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{nodecards.Annotation: text}}})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if _, err := b.client.CoreV1().Nodes().Patch(b.t.Context(), nodePrefix+strconv.Itoa(n), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			b.t.Fatal(err)
 		}
 	}

@@ -137,3 +137,102 @@ test('abort before the answer', async () => {
   abort.abort()
   await assert.rejects(answer, OpenAI.APIUserAbortError)
 })
+
+test('embeddings in the form that the client asks for by itself', async () => {
+  const packed = await client.embeddings.create({ model: 'tiny', input: 'hello' })
+  const plain = await client.embeddings.create({ model: 'tiny', input: 'hello', encoding_format: 'float' })
+  assert.equal(packed.data[0].embedding.length, plain.data[0].embedding.length)
+  for (const [i, value] of packed.data[0].embedding.entries()) assert.ok(Math.abs(value - plain.data[0].embedding[i]) < 1e-6)
+})
+
+test("the streaming helper's events", async () => {
+  const runner = client.chat.completions.stream({ model: 'tiny', messages, stream_options: { include_usage: true } })
+  let deltas = ''
+  let said = ''
+  runner.on('content', (delta, snapshot) => {
+    deltas += delta
+    assert.equal(snapshot, deltas)
+  })
+  runner.on('finalContent', (text) => (said = text))
+  const usage = await runner.totalUsage()
+  await runner.done()
+  assert.equal(await runner.finalContent(), deltas)
+  assert.equal(said, deltas)
+  assert.ok(usage.completion_tokens > 0)
+})
+
+test('the streaming helper is aborted', async () => {
+  const runner = client.chat.completions.stream({ model: 'tiny', messages })
+  runner.on('content', () => runner.abort())
+  await assert.rejects(runner.done(), OpenAI.APIUserAbortError)
+  assert.ok(runner.aborted)
+})
+
+test('the helper that runs tools', async () => {
+  const asked = []
+  const weather = { name: 'weather', parse: JSON.parse, parameters: { type: 'object', properties: { text: { type: 'string' } } }, function: ({ text }) => (asked.push(text), 'sunny') }
+  const tools = [{ type: 'function', function: { ...weather, description: 'the weather' } }]
+  const choice = { type: 'function', function: { name: 'weather' } }
+  for (const stream of [false, true]) {
+    const runner = client.chat.completions.runTools({ model: 'tiny', messages, tools, tool_choice: choice, stream })
+    await runner.done()
+    assert.equal(await runner.finalFunctionToolCallResult(), 'sunny')
+  }
+  assert.equal(asked.length, 2)
+  assert.match(asked[0], /hello/)
+})
+
+test('a stream that breaks is an error, and keeps what came', async () => {
+  for (const [model, words] of [
+    ['cuts', /stopped before its answer was complete/],
+    ['fails', /simulated failure in the middle/],
+  ]) {
+    let text = ''
+    const stream = await client.chat.completions.create({ model, messages, stream: true })
+    const reading = (async () => {
+      for await (const chunk of stream) text += chunk.choices[0]?.delta?.content ?? ''
+    })()
+    await assert.rejects(reading, (e) => e instanceof OpenAI.APIError && words.test(e.message))
+    assert.ok(text.length > 0, `${model}: nothing came before the break`)
+    await assert.rejects(client.chat.completions.stream({ model, messages }).finalContent(), OpenAI.APIError)
+  }
+})
+
+test('the request id is on answers', async () => {
+  const { data, response, request_id } = await client.chat.completions.create({ model: 'tiny', messages }).withResponse()
+  assert.match(request_id, /^req_/)
+  assert.equal(data._request_id, request_id)
+  assert.equal(response.headers.get('x-request-id'), request_id)
+})
+
+test('a time-out before the first event of a stream', () =>
+  assert.rejects(new OpenAI({ maxRetries: 0, timeout: 1 }).chat.completions.create({ model: 'tiny', messages, stream: true }), OpenAI.APIConnectionTimeoutError))
+
+// It comes last: meanwhile any other call would be limited too.
+test('429 is a RateLimitError, and is retried when it says', async () => {
+  const limits = async (body) => {
+    const answer = await fetch(process.env.MODELDOCK_LIMITS_URL, { method: 'PUT', body: JSON.stringify(body), headers: { authorization: `Bearer ${process.env.MODELDOCK_ADMIN_KEY}`, 'content-type': 'application/json' } })
+    assert.equal(answer.status, 200)
+  }
+  await limits({ requestsPerMinute: 30, windowSeconds: 2 })
+  try {
+    const deadline = Date.now() + 30_000
+    for (let refused = false; !refused; ) {
+      assert.ok(Date.now() < deadline, 'no call met the limit')
+      refused = await client.chat.completions.create({ model: 'tiny', messages }).then(
+        () => false,
+        (e) => {
+          assert.ok(e instanceof OpenAI.RateLimitError && e.code === 'rate_limit_exceeded', `${e.constructor.name}: ${e.message}`)
+          assert.ok(Number(e.headers.get('retry-after')) > 0)
+          return true
+        },
+      )
+    }
+    let calls = 0
+    const patient = new OpenAI({ maxRetries: 5, fetch: (...args) => (calls++, fetch(...args)) })
+    for (let i = 0; i < 3; i++) await patient.chat.completions.create({ model: 'tiny', messages })
+    assert.ok(calls > 3, 'nothing was retried')
+  } finally {
+    await limits({})
+  }
+})

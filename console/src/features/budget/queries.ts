@@ -1,15 +1,18 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/vue-query';
-import type { Ref } from 'vue';
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/vue-query';
+import { computed, type Ref } from 'vue';
 import {
   createKey,
   deleteGrant,
+  getUsage,
   listGrants,
   listKeys,
   putGrant,
+  putLimits,
   putPool,
   putQuota,
   revokeKey,
 } from '@/api/calls';
+import type { Limits } from '@/api/client';
 import { keys } from '@/api/keys';
 import type { CapOf } from './rules';
 
@@ -23,6 +26,17 @@ export const useKeys = (wanted: Ref<boolean>) =>
 
 export const useGrants = () =>
   useQuery({ queryKey: keys.grants, queryFn: ({ signal }) => listGrants(signal) });
+
+const MINUTE_MS = 60_000;
+
+/** Hints make it fresh; read again every minute as well, because its end is now. */
+export const useUsage = (hours: Ref<number>) =>
+  useQuery({
+    queryKey: computed(() => keys.usageOf(hours.value)),
+    queryFn: ({ signal }) => getUsage(hours.value, signal),
+    refetchInterval: MINUTE_MS,
+    placeholderData: keepPreviousData,
+  });
 
 /** A write after which the named lists are read again. */
 function useWrite<V, R>(call: (variables: V) => Promise<R>, ...stale: (readonly string[])[]) {
@@ -42,7 +56,14 @@ export const useSetCap = () =>
     },
     keys.tenants,
     keys.pools,
+    keys.usage,
     keys.requests,
+  );
+
+export const useSetLimits = () =>
+  useWrite(
+    ({ tenant, limits }: { tenant: string; limits: Limits }) => putLimits(tenant, limits),
+    keys.tenants,
   );
 
 export const useCreateKey = () => useWrite(createKey, keys.apiKeys);

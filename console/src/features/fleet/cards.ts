@@ -2,7 +2,8 @@ import type { Card, Node } from '@/api/client';
 
 export interface Block {
   key: string;
-  kind: 'reserved' | 'allocation' | 'untold' | 'free';
+  /** `chosen` and `fits` are free, and marked by the answer to "would it fit". */
+  kind: 'reserved' | 'allocation' | 'untold' | 'free' | 'chosen' | 'fits';
   mib: number;
   tenant: string;
   requestId: string;
@@ -53,6 +54,8 @@ export function fillOf(block: Block, lit = ''): string {
   if (block.kind === 'free') return 'bg-sunken';
   if (block.kind === 'reserved') return 'hatched bg-sunken';
   if (block.kind === 'untold') return 'bg-ink-3';
+  if (block.kind === 'chosen') return 'fit-chosen';
+  if (block.kind === 'fits') return 'fit-hole';
   if (lit && modelOf(block) !== lit) return 'bg-line-strong';
   return FILLS[block.colour] ?? 'bg-ink-3';
 }

@@ -58,6 +58,11 @@ export function useAttention() {
         evidence.value.every((e) => e.data !== undefined),
     ),
     error: computed(() => asked.value.map((q) => q.error.value).find((e) => e)),
+    /** When the oldest answer that is still shown was read, in ms since 1970. */
+    shownFrom: computed(() => {
+      const read = asked.value.filter((q) => q.data.value !== undefined);
+      return read.length > 0 ? Math.min(...read.map((q) => q.dataUpdatedAt.value)) : undefined;
+    }),
     retry: () => asked.value.forEach((q) => q.error.value && void q.refetch()),
     requests: requests.data,
     models: models.data,

@@ -33,6 +33,12 @@ describe('select', () => {
     expect(ids(select(items, 'reserved', 'b-model'))).toEqual(['b']);
     expect(ids(select(items, 'all', 'team-a'))).toHaveLength(3);
   });
+  test('a record that took the place of another is found by what it says now', () => {
+    expect(ids(select(items, 'all', 'poolblocked'))).toEqual([]);
+    const changed = items.map((r) => (r.id === 'c' ? { ...r, reason: 'PoolBlocked' } : r));
+    expect(ids(select(changed, 'all', 'poolblocked'))).toEqual(['c']);
+    expect(ids(select(changed, 'all', 'quotablocked'))).toEqual([]);
+  });
 });
 
 test('holdBack shows what was known and counts the rest', () => {

@@ -21,13 +21,27 @@ export function countStates(items: readonly Request[]): Record<StateFilter, numb
   return counts;
 }
 
+// What a filter looks at, made once for each record: records are replaced and
+// never changed. A line feed is in none of the parts, nor in what is typed.
+const texts = new WeakMap<Request, string>();
+function textOf(r: Request): string {
+  const known = texts.get(r);
+  if (known !== undefined) return known;
+  const text = [r.id, r.tenant, modelName(r), r.reason ?? ''].join('\n').toLowerCase();
+  texts.set(r, text);
+  return text;
+}
+
 /** Requests of a state whose id, tenant, model or reason contains the text, newest first. */
 export function select(items: readonly Request[], state: StateFilter, text: string): Request[] {
   const needle = text.trim().toLowerCase();
-  const hit = (r: Request) =>
-    needle === '' ||
-    [r.id, r.tenant, modelName(r), r.reason ?? ''].some((s) => s.toLowerCase().includes(needle));
-  return items.filter((r) => (state === 'all' || r.state === state) && hit(r)).reverse();
+  const found: Request[] = [];
+  for (let at = items.length - 1; at >= 0; at--) {
+    const r = items[at];
+    if (!r || (state !== 'all' && r.state !== state)) continue;
+    if (needle === '' || textOf(r).includes(needle)) found.push(r);
+  }
+  return found;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { computed, ref, watch, type Ref } from 'vue';
+import { computed, shallowRef, watch, type Ref } from 'vue';
 import type { Request } from '@/api/client';
 import { holdBack, keyOf, select, type StateFilter } from './list';
 
@@ -12,14 +12,15 @@ export function useHeldRows(
   text: Ref<string>,
   reading: Ref<boolean>,
 ) {
-  const known = ref<ReadonlySet<string>>(new Set());
+  const known = shallowRef<ReadonlySet<string>>(new Set());
   const all = computed(() => select(items.value, state.value, text.value));
   const learn = () => (known.value = new Set(items.value.map(keyOf)));
 
-  // What arrives while nobody reads is known at once; what arrives meanwhile waits.
-  watch([items, reading], () => !reading.value && learn(), { immediate: true });
+  // What was there when the reading began is known; what arrives meanwhile waits.
+  // Nobody asks before, so that nothing is collected while the list only flows.
+  watch(reading, (now) => now && learn(), { immediate: true, flush: 'sync' });
   // A page that is opened on a request has nothing to hold back yet.
-  watch(items, (now, before) => (before?.length ?? 0) === 0 && now.length > 0 && learn());
+  watch(items, (now, before) => reading.value && before.length === 0 && now.length > 0 && learn());
 
   const split = computed(() =>
     reading.value ? holdBack(all.value, known.value) : { rows: all.value, held: 0 },

@@ -154,3 +154,50 @@ func (q *Queries) JournalOf(ctx context.Context, arg JournalOfParams) ([]Journal
 	}
 	return items, nil
 }
+
+const latestJournal = `-- name: LatestJournal :many
+SELECT seq, tenant, id, pool, op, revision, slots, at FROM journal ORDER BY seq DESC LIMIT ?
+`
+
+type LatestJournalRow struct {
+	Seq      int64
+	Tenant   string
+	ID       string
+	Pool     string
+	Op       string
+	Revision int64
+	Slots    int64
+	At       int64
+}
+
+func (q *Queries) LatestJournal(ctx context.Context, limit int32) ([]LatestJournalRow, error) {
+	rows, err := q.db.QueryContext(ctx, latestJournal, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LatestJournalRow
+	for rows.Next() {
+		var i LatestJournalRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Tenant,
+			&i.ID,
+			&i.Pool,
+			&i.Op,
+			&i.Revision,
+			&i.Slots,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -132,3 +132,39 @@ func (q *Queries) JournalOf(ctx context.Context, arg JournalOfParams) ([]Journal
 	}
 	return items, nil
 }
+
+const latestJournal = `-- name: LatestJournal :many
+SELECT seq, tenant, id, pool, op, revision, slots, at FROM journal ORDER BY seq DESC LIMIT ?
+`
+
+func (q *Queries) LatestJournal(ctx context.Context, limit int64) ([]Journal, error) {
+	rows, err := q.db.QueryContext(ctx, latestJournal, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Journal
+	for rows.Next() {
+		var i Journal
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Tenant,
+			&i.ID,
+			&i.Pool,
+			&i.Op,
+			&i.Revision,
+			&i.Slots,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -47,6 +47,7 @@ func (e *Engine) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/rerank", e.inference(e.rerank))
 	mux.HandleFunc("POST /v1/audio/transcriptions", e.inference(e.transcription))
 	mux.Handle("GET /metrics", e.metrics.handler())
+	mux.HandleFunc("PUT /simulated/metrics", e.metrics.silence)
 	return e.hanging(mux)
 }
 

@@ -2,6 +2,8 @@ package simulated
 
 import (
 	"net/http"
+	"strconv"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -20,6 +22,7 @@ type metrics struct {
 	finished  prometheus.Counter
 	cancelled prometheus.Counter
 	memory    prometheus.Gauge
+	silent    atomic.Bool // as an engine whose metrics broke
 }
 
 func newMetrics(opts Options) *metrics {
@@ -64,5 +67,23 @@ func (m *metrics) cache(taken, places int) {
 }
 
 func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	answer := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m.silent.Load() {
+			fail(w, http.StatusServiceUnavailable, "silent", "the metrics were silenced by PUT /simulated/metrics?answer=false")
+			return
+		}
+		answer.ServeHTTP(w, r)
+	})
+}
+
+// silence ends or takes up the metrics' answers: ?answer=false, ?answer=true.
+func (m *metrics) silence(w http.ResponseWriter, r *http.Request) {
+	answer, err := strconv.ParseBool(r.URL.Query().Get("answer"))
+	if err != nil {
+		fail(w, http.StatusBadRequest, "invalid_request", "answer must be true or false")
+		return
+	}
+	m.silent.Store(!answer)
+	w.WriteHeader(http.StatusNoContent)
 }

@@ -7,6 +7,9 @@ SELECT seq, tenant, id, pool, op, revision, slots, at FROM journal WHERE tenant 
 -- name: AllJournal :many
 SELECT seq, tenant, id, pool, op, revision, slots, at FROM journal ORDER BY seq;
 
+-- name: LatestJournal :many
+SELECT seq, tenant, id, pool, op, revision, slots, at FROM journal ORDER BY seq DESC LIMIT ?;
+
 -- name: GetMeta :one
 SELECT value FROM meta WHERE name = ?;
 
