@@ -296,11 +296,19 @@ type ScalingStep struct {
 
 // Types of conditions.
 const (
-	ConditionChildrenApplied   = "ChildrenApplied"
-	ConditionScheduled         = "Scheduled"
-	ConditionDevicesAllocated  = "DevicesAllocated"
-	ConditionEngineReady       = "EngineReady"
-	ConditionReady             = "Ready"
-	ConditionOwnershipConflict = "OwnershipConflict"
-	ConditionStalled           = "Stalled"
+	ConditionChildrenApplied    = "ChildrenApplied"
+	ConditionScheduled          = "Scheduled"
+	ConditionDevicesAllocated   = "DevicesAllocated"
+	ConditionEngineReady        = "EngineReady"
+	ConditionReady              = "Ready"
+	ConditionAutoscalerConflict = "AutoscalerConflict"
+	ConditionOwnershipConflict  = "OwnershipConflict"
+	ConditionStalled            = "Stalled"
+)
+
+// Reasons of AutoscalerConflict.
+const (
+	ReasonForeignAutoscaler = "ForeignAutoscaler" // scales the object, and the settings name another one
+	ReasonAutoscalersFight  = "AutoscalersFight"  // several scale the object
+	ReasonAutoscalerBelow   = "AutoscalerBelow"   // scales the Deployment, in vain
 )

@@ -110,16 +110,19 @@ const (
 // Status is what a target saw of one object. Exists is false once the object
 // and every replica that carried its UID are gone.
 type Status struct {
-	Ref         budget.Ref
-	Object      budget.Object
-	Ledger      string // incarnation of the ledger that the object belongs to
-	JournalSeq  int64  // the ledger's highest journal number when it was last written
-	Exists      bool
-	Generation  int64 // the generation that the replicas run
-	Wanted      int   // replicas that should run: asked for, and paid for
-	Asked       int   // replicas that are asked for; see Scalable
-	Funded      int   // replicas that are paid for, as the object says
-	Ready       int   // of them
+	Ref        budget.Ref
+	Object     budget.Object
+	Ledger     string // incarnation of the ledger that the object belongs to
+	JournalSeq int64  // the ledger's highest journal number when it was last written
+	Exists     bool
+	Generation int64 // the generation that the replicas run
+	Wanted     int   // replicas that should run: asked for, and paid for
+	Asked      int   // replicas that are asked for; see Scalable
+	Funded     int   // replicas that are paid for, as the object says
+	Ready      int   // of them
+	// OtherScaler says who else writes Asked although the model's settings name
+	// ModelDock or somebody else; empty: nobody.
+	OtherScaler string
 	Reason      Reason
 	Message     string // with figures
 	Replicas    []Replica

@@ -46,6 +46,9 @@ func statusOf(ms *v1alpha1.ModelService, pods []*corev1.Pod, now time.Time) deli
 		Replicas:  replicas(pods, ms, now),
 		CreatedAt: ms.CreationTimestamp.Time, ObservedAt: now,
 	}
+	if c := meta.FindStatusCondition(ms.Status.Conditions, v1alpha1.ConditionAutoscalerConflict); c != nil && c.Reason != v1alpha1.ReasonAutoscalerBelow {
+		st.OtherScaler = c.Message
+	}
 	if observed(ms) {
 		// Until the operator has seen this object, its Pods are an earlier one's.
 		st.Generation = generation(ms)

@@ -24,6 +24,7 @@ import (
 type Declared struct {
 	Deployment map[string]any
 	Service    map[string]any
+	Autoscaler map[string]any // nil: none
 	// ClaimTemplate is nil where cards do not come by claims.
 	ClaimTemplate map[string]any
 }
@@ -50,6 +51,12 @@ func Build(m *v1alpha1.ModelService, o Options) (Declared, error) {
 			return Declared{}, fmt.Errorf("declare the ResourceClaimTemplate of %s: %w", m.Name, err)
 		}
 		children = append(children, d.ClaimTemplate)
+	}
+	if autoscaled(m) {
+		if d.Autoscaler, err = fields(autoscalerOf(m)); err != nil {
+			return Declared{}, fmt.Errorf("declare the autoscaler of %s: %w", m.Name, err)
+		}
+		children = append(children, d.Autoscaler)
 	}
 	for _, child := range children {
 		if err := sign(child); err != nil {

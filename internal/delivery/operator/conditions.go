@@ -43,6 +43,12 @@ func (v View) conditions(st *v1alpha1.ModelServiceStatus, replicas []replica) {
 	} else {
 		set(v1alpha1.ConditionOwnershipConflict, metav1.ConditionFalse, cause{delivery.Available, "no child's name is taken"})
 	}
+	foreign, inTheWay := v.conflictingScalers()
+	if inTheWay {
+		set(v1alpha1.ConditionAutoscalerConflict, metav1.ConditionTrue, foreign)
+	} else {
+		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionAutoscalerConflict)
+	}
 	stalled := len(v.Steps.Conflicts) > 0 || verdict.reason == delivery.ReleaseBlocked || (v.Trouble != nil && v.Trouble.Stalled)
 	if stalled {
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, verdict)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,8 @@ type Observed struct {
 	Service     *corev1.Service
 	ReplicaSets []metav1.PartialObjectMetadata // that carry the object's UID
 	Pods        []corev1.Pod                   // the same
+	// Autoscalers scale the object, or the Deployment of its name.
+	Autoscalers []autoscalingv2.HorizontalPodAutoscaler
 	Now         time.Time
 
 	// With GPUDRA: the template of the object's name whoever owns it, others that

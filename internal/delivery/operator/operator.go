@@ -10,8 +10,10 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -19,7 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"modeldock.io/api/v1alpha1"
@@ -57,7 +61,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Watches(&appsv1.Deployment{}, child).
 		Watches(&corev1.Service{}, child).
 		Watches(&appsv1.ReplicaSet{}, child, builder.OnlyMetadata, builder.WithPredicates(newMetadata())).
-		Watches(&corev1.Pod{}, child)
+		Watches(&corev1.Pod{}, child).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(scaledBy), builder.WithPredicates(newTarget()))
 	if o.GPU.Mode == GPUDRA {
 		build = build.
 			Watches(&resourceapi.ResourceClaimTemplate{}, child, builder.OnlyMetadata, builder.WithPredicates(newMetadata())).
@@ -88,4 +93,26 @@ func ownerOf(_ context.Context, child client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: child.GetNamespace(), Name: name}}}
+}
+
+// scaledBy maps an autoscaler, whoever made it, to the ModelService of the name
+// of what it scales.
+func scaledBy(_ context.Context, o client.Object) []reconcile.Request {
+	if scales(o) == nil {
+		return nil
+	}
+	h, _ := o.(*autoscalingv2.HorizontalPodAutoscaler)
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: h.Spec.ScaleTargetRef.Name}}}
+}
+
+// newTarget lets pass what changes more than an autoscaler's status, which it
+// writes all the time.
+func newTarget() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, _ := e.ObjectOld.(*autoscalingv2.HorizontalPodAutoscaler)
+		after, _ := e.ObjectNew.(*autoscalingv2.HorizontalPodAutoscaler)
+		return before == nil || after == nil || !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
+			!equality.Semantic.DeepEqual(before.Labels, after.Labels) || terminating(before) != terminating(after)
+	}}
 }

@@ -94,6 +94,9 @@ func Plan(d Declared, o Observed) (Steps, error) {
 			return Steps{}, err
 		}
 	}
+	if err := s.autoscaler(d, o); err != nil {
+		return Steps{}, err
+	}
 	return s, nil
 }
 

@@ -6,10 +6,12 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,7 +41,27 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager, mode GPUMode) error {
 			return fmt.Errorf("index children by UID: %w", err)
 		}
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &autoscalingv2.HorizontalPodAutoscaler{}, indexScaled, scales); err != nil {
+		return fmt.Errorf("index autoscalers by what they scale: %w", err)
+	}
 	return nil
+}
+
+// indexScaled finds autoscalers by what they scale: kind, slash, name.
+const indexScaled = "modeldock-scaled"
+
+func scales(o client.Object) []string {
+	h, is := o.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !is {
+		return nil
+	}
+	t := h.Spec.ScaleTargetRef
+	group, err := schema.ParseGroupVersion(t.APIVersion)
+	ours := err == nil && (t.Kind == kindModelService && group.Group == v1alpha1.GroupName || t.Kind == kindDeployment && group.Group == appsv1.GroupName)
+	if !ours {
+		return nil
+	}
+	return []string{t.Kind + "/" + t.Name}
 }
 
 // metadata is an object of which only the metadata counts.
@@ -48,6 +70,8 @@ func metadata(kind, namespace, name string) *metav1.PartialObjectMetadata {
 	switch kind {
 	case kindDeployment, kindReplicaSet:
 		o.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind(kind))
+	case kindAutoscaler:
+		o.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind(kind))
 	case kindModelService:
 		o.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind(kind))
 	case kindClaimTemplate, kindClaim:
@@ -88,6 +112,13 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (Obs
 		if found {
 			c.found()
 		}
+	}
+	for _, kind := range []string{kindModelService, kindDeployment} {
+		list := &autoscalingv2.HorizontalPodAutoscalerList{}
+		if err := r.client.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{indexScaled: kind + "/" + key.Name}); err != nil {
+			return o, fmt.Errorf("list the autoscalers of %s: %w", key, err)
+		}
+		o.Autoscalers = append(o.Autoscalers, list.Items...)
 	}
 	if r.opts.GPU.Mode == GPUDRA {
 		if err := r.observeClaims(ctx, &o, fresh); err != nil {

@@ -161,7 +161,7 @@ func (r *reconciler) report(ctx context.Context, m *v1alpha1.ModelService, st v1
 		return fmt.Errorf("write the status of %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	r.memory.written(client.ObjectKeyFromObject(m), m.ResourceVersion, changed)
-	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionOwnershipConflict, v1alpha1.ConditionStalled} {
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionOwnershipConflict, v1alpha1.ConditionAutoscalerConflict, v1alpha1.ConditionStalled} {
 		r.announce(m, meta.FindStatusCondition(m.Status.Conditions, kind), meta.FindStatusCondition(st.Conditions, kind))
 	}
 	return nil

@@ -2,6 +2,7 @@ package scaler
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"modeldock.io/internal/budget"
@@ -41,6 +42,27 @@ func (s *Scaler) Explain(ctx context.Context, ref budget.Ref) (Report, error) {
 		rep.Latest = s.preview(ctx, r, rep.Status)
 	}
 	return rep, nil
+}
+
+// Signals are what is known of one model's load, for autoscalers outside.
+func (s *Scaler) Signals(ctx context.Context, ref budget.Ref) (elastic.Signals, error) {
+	r, err := s.cfg.Ledger.Get(ctx, ref)
+	if err != nil {
+		return elastic.Signals{}, fmt.Errorf("gather the signals of %s/%s: %w", ref.Tenant, ref.ID, err)
+	}
+	st, err := s.cfg.Target.Observe(ctx, ref)
+	if err != nil {
+		return elastic.Signals{}, fmt.Errorf("gather the signals of %s/%s: %w", ref.Tenant, ref.ID, err)
+	}
+	loads, err := s.cfg.Loads(ctx)
+	if err != nil {
+		return elastic.Signals{}, fmt.Errorf("gather the signals of %s/%s: %w", ref.Tenant, ref.ID, err)
+	}
+	m := s.model(ref)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	load, heard := loads.Of[ref]
+	return m.signals(view{loads: loads}, r, st, load, heard), nil
 }
 
 // told is what is known of a model; a decision that is older is not.

@@ -98,7 +98,7 @@ func (s *Scaler) scale(ctx context.Context, v view, r budget.Reservation) error 
 	in := m.signals(v, r, st, load, heard)
 	spec := s.spec(r, m)
 	d := elastic.Decide(spec, in, m.history, elastic.Budget{}, now)
-	if paused(r) || r.Model.Acts() != modelspec.ActuatorDirect {
+	if paused(r) || st.OtherScaler != "" || r.Model.Acts() != modelspec.ActuatorDirect { // one writes at a time
 		return s.advise(ctx, m, r, st, d, load)
 	}
 	d, err := s.fund(ctx, &r, d, func(b elastic.Budget) elastic.Decision { return elastic.Decide(spec, in, m.history, b, now) })

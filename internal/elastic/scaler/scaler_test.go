@@ -311,3 +311,43 @@ func TestABacklogOfAColdStartOrdersNoMore(t *testing.T) {
 	b.told(ref, 2*time.Minute)
 	b.is("a backlog that stays", ref, 8, 8)
 }
+
+// TestAnotherAutoscaler: while somebody else's scales the object, ModelDock
+// pays for what that asks for and writes nothing; afterwards it acts again.
+func TestAnotherAutoscaler(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ref := b.serve("m", 1, 5)
+	b.told(ref, time.Minute)
+	o := b.objects[ref]
+	o.other, o.asked = "HorizontalPodAutoscaler theirs", 2
+	b.load(ref, 6, 4)
+	b.told(ref, time.Minute)
+	b.is("theirs asks for two", ref, 2, 2)
+	if d := b.latest(ref); d.Replicas != 5 {
+		t.Errorf("what is recommended is not kept: %+v", d)
+	}
+	o.other = ""
+	b.told(ref, time.Minute)
+	b.is("it is gone", ref, 5, 5)
+}
+
+// TestSignals: what autoscalers outside are told, and that nothing is told of
+// a model of which no gateway speaks.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ref := b.serve("m", 1, 5)
+	b.round()
+	b.load(ref, 6, 4)
+	b.kvKnown(ref, 0.5)
+	in, err := b.scaler.Signals(b.Context(), ref)
+	b.must(err)
+	if q := in.Values[elastic.MetricQueue].Total; in.Blind || q == nil || *q != 6 || len(in.Values[elastic.MetricKVCache].Replica) != 1 {
+		t.Errorf("signals %+v", in)
+	}
+	delete(b.loads.Of, ref)
+	if in, err = b.scaler.Signals(b.Context(), ref); err != nil || !in.Blind || in.Values[elastic.MetricQueue].Total != nil {
+		t.Errorf("signals of an unheard model: %+v, %v", in, err)
+	}
+}

@@ -48,6 +48,7 @@ type object struct {
 	since []time.Time // of each replica that runs
 	made  int
 	uids  []string
+	other string // who else scales it
 }
 
 func (b *bench) clock() time.Time { b.mu.Lock(); defer b.mu.Unlock(); return b.now }
@@ -204,7 +205,7 @@ func (b *bench) Observe(ctx context.Context, ref budget.Ref) (delivery.Status, e
 		return delivery.Status{Ref: ref}, nil
 	}
 	st := delivery.Status{
-		Ref: ref, Object: budget.Object{UID: "uid-" + ref.ID}, Exists: true, Asked: o.asked, Funded: r.Funded, Wanted: min(o.asked, r.Funded), Scaling: o.steps,
+		Ref: ref, Object: budget.Object{UID: "uid-" + ref.ID}, Exists: true, Asked: o.asked, Funded: r.Funded, Wanted: min(o.asked, r.Funded), Scaling: o.steps, OtherScaler: o.other,
 	}
 	for len(o.uids) > st.Wanted {
 		o.uids, o.since = o.uids[:len(o.uids)-1], o.since[:len(o.since)-1]
