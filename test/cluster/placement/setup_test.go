@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	patience      = 2 * time.Minute
+	patience      = 3 * time.Minute
 	schedulerName = "modeldock-scheduler"
 	schedulerUser = "system:serviceaccount:modeldock-system:modeldock-scheduler"
 	cardKey       = "scheduler.ai/gpu-device-uuid"
