@@ -177,7 +177,11 @@ fi
 
 if [ "$mode" = cluster ]; then
   layer "MariaDB and Redis are installed" bash -c '. scripts/lib.sh; install_packages mariadb-server redis-server'
+  layer "a browser is installed" bash -c '. scripts/lib.sh; install_packages chromium'
   build_kubernetes
+  # What runs on the cluster has the console inside, and a browser tells its story.
+  need_node
+  layer "console build" build_console
   on_kubernetes
   finish
   exit
