@@ -14,8 +14,8 @@ import (
 )
 
 // bodies keeps buffers for request bodies. A buffer goes back when the handler
-// and every reader that was handed to the transport are through with it: the
-// transport may still read after it has returned an answer.
+// and whoever sends it are through with it: a large body may still be sent when
+// there is an answer already.
 type bodies struct{ pool sync.Pool } // of *[]byte
 
 // maxPooledBody is the largest buffer that is kept for the next request.
@@ -27,10 +27,10 @@ type body struct {
 	store  *[]byte // where bytes goes back to
 	bytes  []byte
 	held   bool         // the handler still uses it
-	users  atomic.Int32 // the handler and the readers
+	users  atomic.Int32 // the handler and those who send it
 	pieces [][]byte
 	length int64
-	sentAt atomic.Int64 // UnixNano at which the transport had read it all
+	sentAt atomic.Int64 // UnixNano at which the system had all of it
 }
 
 // readBody reads the whole body into memory, up to the limit.
@@ -123,63 +123,14 @@ func (b *body) unuse() {
 	b.bytes, b.pieces, b.store = nil, nil, nil
 }
 
-// reader returns a new reader of what is sent; closing it ends its use.
-func (b *body) reader(now func() time.Time) *bodyReader {
+// use counts one more use, by whoever sends the pieces as they are now. What it
+// returns ends that use and notes when everything was sent.
+func (b *body) use(now func() time.Time) (ended func(all bool)) {
 	b.users.Add(1)
-	return &bodyReader{body: b, pieces: b.pieces, now: now}
-}
-
-// bodyReader reads the pieces one after the other. The lock is what makes it
-// safe to reuse the buffer: the transport may close a body on one goroutine
-// while another still reads, and a byte of the next request must never be
-// sent with this one.
-//
-// It keeps the pieces of its own attempt, because the transport may still read
-// for an engine that answered early while the next one gets other pieces.
-type bodyReader struct {
-	body   *body
-	pieces [][]byte
-	now    func() time.Time
-
-	mu     sync.Mutex
-	piece  int
-	offset int
-	closed bool
-}
-
-var errBodyClosed = errors.New("read from a request body that was closed")
-
-func (r *bodyReader) Read(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return 0, errBodyClosed
-	}
-	pieces := r.pieces
-	n := 0
-	for n < len(p) && r.piece < len(pieces) {
-		c := copy(p[n:], pieces[r.piece][r.offset:])
-		n += c
-		if r.offset += c; r.offset == len(pieces[r.piece]) {
-			r.piece, r.offset = r.piece+1, 0
+	return func(all bool) {
+		if all {
+			b.sentAt.Store(now().UnixNano())
 		}
+		b.unuse()
 	}
-	if n == 0 && len(p) > 0 {
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-func (r *bodyReader) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return nil
-	}
-	r.closed = true
-	if r.piece == len(r.pieces) {
-		r.body.sentAt.Store(r.now().UnixNano())
-	}
-	r.body.unuse()
-	return nil
 }

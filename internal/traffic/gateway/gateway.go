@@ -21,6 +21,7 @@ import (
 	"modeldock.io/internal/traffic/cache"
 	"modeldock.io/internal/traffic/limit"
 	"modeldock.io/internal/traffic/route"
+	"modeldock.io/internal/traffic/upstream"
 	"modeldock.io/internal/traffic/waitroom"
 )
 
@@ -83,7 +84,7 @@ type Gateway struct {
 	wakes      wakes
 	activities activities
 	retries    route.RetryBudget
-	transport  *http.Transport
+	engines    *upstream.Pool
 	bodies     bodies
 	buffers    buffers
 	streams    sync.Pool // of *streamRelay
@@ -106,7 +107,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = DefaultMaxBody
 	}
-	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), transport: newTransport()}
+	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), engines: upstream.New(cfg.Clock)}
 	g.room = g.newRoom()
 	var err error
 	if g.metrics, err = newMetrics(g); err != nil {
@@ -119,7 +120,7 @@ func New(cfg Config) (*Gateway, error) {
 // Close lets go of the endpoint table and of idle connections.
 func (g *Gateway) Close() {
 	g.unwatch()
-	g.transport.CloseIdleConnections()
+	g.engines.Close()
 }
 
 // operation is one path that takes a request for a model.

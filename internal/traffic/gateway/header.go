@@ -23,13 +23,6 @@ func forwardedHeader(in http.Header, requestID string) http.Header {
 	if _, sent := out["User-Agent"]; !sent {
 		out["User-Agent"] = []string{"modeldock"}
 	}
-	if key, sent := out["Idempotency-Key"]; sent {
-		// The transport takes the canonical name as leave to send the request
-		// a second time by itself. On the wire the case does not matter.
-		delete(out, "Idempotency-Key")
-		out["idempotency-key"] = key
-	}
-	delete(out, "X-Idempotency-Key")
 	return out
 }
 

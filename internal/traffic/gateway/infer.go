@@ -8,7 +8,32 @@ import (
 )
 
 // infer is the way of one request for a model, from the key to the last byte.
+// What a stream does not need for its hours is left behind in ask, with the
+// room that it takes on the stack.
 func (g *Gateway) infer(x *exchange, op operation) error {
+	defer x.settle() // what admit took of the caller's limits
+	answer, as, err := g.ask(x, op)
+	if answer == nil {
+		return err // or it was known, and is sent
+	}
+	defer answer.close()
+
+	// 6. Relay what comes, as it comes.
+	return g.relay(x, answer, as)
+}
+
+// manner is how an answer is relayed.
+type manner struct {
+	stream    bool // events were asked for
+	dropUsage bool // but not the usage that the gateway needs
+}
+
+// ask finds out who asks what, and returns the head of a replica's answer. It
+// returns none, and no error, if the answer was kept from an earlier request
+// and is sent.
+//
+//go:noinline
+func (g *Gateway) ask(x *exchange, op operation) (*answer, manner, error) {
 	// 1. Who calls, by the credential alone.
 	var key *traffic.Key
 	err := g.decide(x, func(view *index) (err error) {
@@ -16,7 +41,7 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, manner{}, err
 	}
 	x.caller(key)
 	x.beginSpan(op)
@@ -24,9 +49,9 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 	// 2. What is asked. The body is read once and scanned, never re-encoded.
 	body, err := g.readBody(x)
 	if err != nil {
-		return err
+		return nil, manner{}, err
 	}
-	defer body.release()
+	defer body.release() // a long stream must not keep a long prompt
 	asked, err := op.scan(x.r.Header, body.bytes)
 	x.rec.Model = typedName(asked.Model) // until it is known which one that is
 	x.nameSpan(op, &asked)
@@ -34,7 +59,7 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 		err = op.check(&asked)
 	}
 	if err != nil {
-		return badRequest(err)
+		return nil, manner{}, badRequest(err)
 	}
 	x.rec.Stream = asked.Stream
 
@@ -45,19 +70,18 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, manner{}, err
 	}
 	model := g.chooseVersion(versions, x.r.Header.Get("X-Session-Id"))
 	x.model(model)
 
-	// 4. What the caller's limits leave; given back on every exit. An answer
-	//    that is known needs no replica.
+	// 4. What the caller's limits leave. An answer that is known needs no
+	//    replica.
 	if err := g.admit(x, key, op, &asked, len(body.bytes)); err != nil {
-		return err
+		return nil, manner{}, err
 	}
-	defer x.settle()
 	if answered, err := g.fromCache(x, key, model, op, &asked, body.bytes); answered || err != nil {
-		return err
+		return nil, manner{}, err
 	}
 
 	// 5. A replica's answer, at once or after waiting for one. A replica that
@@ -65,18 +89,11 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 	//    engine's own model name and, if accounting needs it, the wish for the
 	//    usage.
 	if err = g.prepare(x, model, &asked, body); err != nil {
-		return err
+		return nil, manner{}, err
 	}
-	answer, err := g.reach(x, op, model, &asked, body)
-	body.release() // a long stream must not keep a long prompt
-	if err != nil {
-		return err
-	}
-	defer answer.close()
-
-	// 6. Relay what comes, as it comes.
 	stream := op.streams && asked.Stream
-	return g.relay(x, answer, stream, stream && op.usage && !asked.AsksUsage)
+	answer, err := g.reach(x, op, model, &asked, body)
+	return answer, manner{stream: stream, dropUsage: stream && op.usage && !asked.AsksUsage}, err
 }
 
 // scan finds in the body what the gateway has to know.

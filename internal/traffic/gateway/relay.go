@@ -13,8 +13,8 @@ import (
 )
 
 // relay passes the engine's answer on: an error in OpenAI's shape, events as
-// they are made, other JSON as it is. stream tells that events were asked for.
-func (g *Gateway) relay(x *exchange, a *answer, stream, dropUsage bool) error {
+// they are made, other JSON as it is.
+func (g *Gateway) relay(x *exchange, a *answer, as manner) error {
 	if err := a.decode(x.r.Header.Get("Accept-Encoding")); err != nil {
 		return err
 	}
@@ -27,15 +27,15 @@ func (g *Gateway) relay(x *exchange, a *answer, stream, dropUsage bool) error {
 	case a.StatusCode >= 300:
 		return engineFailure(http.StatusBadGateway, fmt.Sprintf("the model's engine answered %d, a redirection, which is not followed", a.StatusCode))
 	case a.media() == "text/event-stream":
-		if !stream || !a.keepable() {
+		if !as.stream || !a.keepable() {
 			x.fill = nil
 		}
-		return g.relayStream(x, a, dropUsage)
-	case stream && !a.mayBeJSON():
+		return g.relayStream(x, a, as.dropUsage)
+	case as.stream && !a.mayBeJSON():
 		// Not read to its end: it may be one that never comes.
 		return x.invalidAnswer(fmt.Sprintf("%d with content type %.60q where events were asked for", a.StatusCode, a.media()), "")
 	}
-	return g.relayBody(x, a, stream)
+	return g.relayBody(x, a, as.stream)
 }
 
 // decode undoes the compression of an engine that compresses although it was
@@ -46,7 +46,7 @@ func (a *answer) decode(accepted string) error {
 	case encoding == "" || encoding == "identity":
 		return nil
 	case encoding == "gzip" || encoding == "x-gzip":
-		a.source, a.decoded, a.ContentLength = &gunzip{from: a.Body}, true, -1
+		a.source, a.decoded, a.ContentLength = &gunzip{from: a.Answer}, true, -1
 		return nil
 	case strings.Contains(strings.ToLower(accepted), encoding):
 		return nil

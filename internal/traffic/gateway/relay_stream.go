@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -26,7 +25,7 @@ const (
 type streamRelay struct {
 	x         *exchange
 	rc        *http.ResponseController
-	cancel    context.CancelFunc // of the upstream request
+	cancel    func() // breaks the engine's connection
 	dropUsage bool
 	dropLF    bool // the usage that was left out ended in CR; its LF may follow
 	// contentType of the answer, for the cache.
@@ -54,12 +53,23 @@ func (g *Gateway) relayStream(x *exchange, a *answer, dropUsage bool) error {
 	if s == nil {
 		s = new(streamRelay)
 	}
-	s.reset(x, a.cancel, dropUsage)
-	s.contentType = a.Header.Get("Content-Type")
+	s.reset(x, a.Abort, dropUsage)
 	defer func() {
 		s.x, s.rc, s.cancel, s.window = nil, nil, nil, nil
 		g.streams.Put(s)
 	}()
+	if err := s.begin(a); err != nil {
+		return err
+	}
+	return s.run(a.source)
+}
+
+// begin sends the head on its way.
+//
+//go:noinline // what it needs of the stack is not kept for the stream's life
+func (s *streamRelay) begin(a *answer) error {
+	x := s.x
+	s.contentType = a.Header.Get("Content-Type")
 	header := x.w.Header()
 	returnHeader(header, a, x.rec.Version)
 	if header["Cache-Control"] == nil {
@@ -71,16 +81,14 @@ func (g *Gateway) relayStream(x *exchange, a *answer, dropUsage bool) error {
 	_ = s.rc.SetWriteDeadline(time.Time{})
 	x.start(a.StatusCode)
 	x.events = false // from here on the relay knows where an event may stand
-	if err := x.flush(s.rc); err != nil {
-		return err
-	}
-	return s.run(a.source)
+	return x.flush(s.rc)
 }
 
 // reset prepares a relay that served another stream before.
-func (s *streamRelay) reset(x *exchange, cancel context.CancelFunc, dropUsage bool) {
+func (s *streamRelay) reset(x *exchange, cancel func(), dropUsage bool) {
 	s.x, s.rc, s.cancel, s.dropUsage = x, http.NewResponseController(x.w), cancel, dropUsage
-	s.scan, s.reader = wire.EventScanner{}, wire.Reader{}
+	s.scan = wire.EventScanner{}
+	s.reader = wire.Reader{}
 	s.window, s.filled, s.unsent, s.dropLF = s.base[:], 0, false, false
 	s.content, s.seen, s.ended, s.done, s.broken, s.lastByte = false, 0, 0, false, nil, 0
 }
