@@ -133,7 +133,7 @@ func (a *Answer) Read(p []byte) (int, error) {
 		return 0, errEnded
 	}
 	n, err := a.body.Read(p)
-	if err == io.EOF { //nolint:errorlint // readers return it as it is
+	if err == io.EOF {
 		a.whole = true
 	}
 	return n, err //nolint:wrapcheck // io.EOF must stay what it is

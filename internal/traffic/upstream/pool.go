@@ -69,7 +69,7 @@ func (p *Pool) Close() {
 
 // conn is one connection to an engine.
 type conn struct {
-	net.Conn
+	socket net.Conn
 	reader *bufio.Reader // nil while it is idle
 	left   int           // bytes that the head may still have; negative: no head is read
 	probe  probe
@@ -77,7 +77,7 @@ type conn struct {
 	since  time.Time // when it became idle
 }
 
-func (c *conn) discard() { _ = c.Conn.Close() } // nothing is lost with it
+func (c *conn) discard() { _ = c.socket.Close() } // nothing is lost with it
 
 // Read bounds what is read of a head, whose parser has no bound of its own.
 func (c *conn) Read(p []byte) (int, error) {
@@ -87,7 +87,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.left > 0 && len(p) > c.left {
 		p = p[:c.left]
 	}
-	n, err := c.Conn.Read(p)
+	n, err := c.socket.Read(p)
 	if c.left > 0 {
 		c.left -= n
 	}
@@ -120,7 +120,7 @@ func (p *Pool) dial(ctx context.Context, address string) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the engine: %w", err)
 	}
-	out := &conn{Conn: c}
+	out := &conn{socket: c}
 	out.probe.watch(c)
 	return out, nil
 }

@@ -47,12 +47,12 @@ func (p *Pool) write(c *conn, r *Request) (int64, error) {
 		for _, piece := range r.Body {
 			f.head = append(f.head, piece...)
 		}
-		n, err := c.Conn.Write(f.head)
+		n, err := c.socket.Write(f.head)
 		return int64(n), wrapWrite(err)
 	}
 	f.parts = append(append(f.parts[:0], f.head), r.Body...)
 	f.out = f.parts
-	n, err := f.out.WriteTo(c.Conn)
+	n, err := f.out.WriteTo(c.socket)
 	return n, wrapWrite(err)
 }
 

@@ -192,7 +192,7 @@ func TestWhatIsSent(t *testing.T) {
 		}
 		a.End()
 		h := <-got
-		if h.Method != "POST" || h.RequestURI != "/v1/chat/completions" || h.Host != e.address || fmt.Sprint(h.Header["X-A"]) != "[1 2]" || h.Header.Get("X-Forged") != "" ||
+		if h.Method != http.MethodPost || h.RequestURI != "/v1/chat/completions" || h.Host != e.address || fmt.Sprint(h.Header["X-A"]) != "[1 2]" || h.Header.Get("X-Forged") != "" ||
 			h.ContentLength != int64(size) || string(body) != strings.Join(pieces, "") {
 			t.Errorf("%d bytes: got %+v and %d bytes", size, h, len(body))
 		}
