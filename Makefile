@@ -54,7 +54,7 @@ soak:
 	MODELDOCK_OUTAGE_SECONDS=600 go test -count=1 -tags "mariadb redis" -timeout 30m -run OutageBehind -v ./test/scenario/...
 	cd test/cluster && MODELDOCK_STORM=long CGO_ENABLED=0 go test -count=1 -timeout 30m -tags cluster -run Storm -v ./placement
 	cd test/cluster && MODELDOCK_FAULTS=long CGO_ENABLED=0 go test -count=1 -parallel 1 -timeout 60m -v ./faults
-	go test -count=1 -tags soak -timeout 60m -run 'HostileStreams|ColdStartEstimates|GreedyTenant$$' -v ./internal/traffic/gateway
+	go test -count=1 -tags soak -timeout 60m -run 'HostileStreams|ColdStartEstimates|GreedyTenant$$|LeavingAtRandom|ColdModelIsFlooded' -v ./internal/traffic/gateway
 	MODELDOCK_SOAK_KILLS=50 go test -count=1 -tags soak -timeout 60m -run KillNine -v ./test/scenario/...
 
 fuzz:

@@ -51,9 +51,9 @@ func measurements(quick bool, engine *engine) []measurement {
 			return firstByte(ctx, s, request(small, eventsHeader, 4, bunchHeader, 4), 200, time.Duration(scale)*time.Second)
 		}},
 		// One event per second in each of them.
-		{name: fmt.Sprintf("rss_%d_streams", streams), unit: "MiB", target: 0.8, rounds: 3, run: func(ctx context.Context, s *side) (float64, error) {
+		{name: fmt.Sprintf("rss_%d_streams", streams), unit: "MiB", target: 0.8, rounds: min(rounds-1, 3), run: func(ctx context.Context, s *side) (float64, error) {
 			const hour = 3600
-			return memory(ctx, s, engine, load{clients: streams, each: 1, request: request(small, eventsHeader, hour, bunchHeader, 1, paceHeader, 1_000_000)})
+			return memory(ctx, s, engine, time.Duration(scale)*time.Second, load{clients: streams, each: 1, request: request(small, eventsHeader, hour, bunchHeader, 1, paceHeader, 1_000_000)})
 		}},
 	}
 }
@@ -103,9 +103,9 @@ func cpuPer(ctx context.Context, s *side, l load, unitsPerRequest int) (float64,
 	return float64((after - before).Microseconds()) / float64(units), nil
 }
 
-// memory is the side's resident memory while all streams run, after a few
-// events in each.
-func memory(ctx context.Context, s *side, e *engine, l load) (float64, error) {
+// memory is the side's resident memory while all streams run, and have done so
+// for a while.
+func memory(ctx context.Context, s *side, e *engine, settled time.Duration, l load) (float64, error) {
 	var began sync.WaitGroup
 	began.Add(l.clients)
 	streaming, leave := context.WithCancelCause(ctx)
@@ -122,7 +122,7 @@ func memory(ctx context.Context, s *side, e *engine, l load) (float64, error) {
 	select {
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
-	case <-time.After(3 * time.Second):
+	case <-time.After(settled):
 	}
 	mib, err := residentMiB(s.command.Process.Pid)
 	leave(errMeasured)
