@@ -18,7 +18,7 @@ import (
 )
 
 // ready is what a process says once it answers.
-var ready = regexp.MustCompile(`^ModelDock (?:controller )?is ready: (\S+)$`)
+var ready = regexp.MustCompile(`^ModelDock (?:controller |gateway )?is ready: (\S+)$`)
 
 // Process is one `modeldock` that serves, started again and again.
 type Process struct {
