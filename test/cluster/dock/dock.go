@@ -228,13 +228,17 @@ func (d *Dock) prepareProcesses(context.Context) error {
 			d.options.Binary, "controller", "--kubernetes", "--kubeconfig", controller, "--namespace", d.Namespace(), "--system-namespace", d.options.system(), "--image", Image,
 			"--listen", listen, "--gateway-listen", link, "--gateway", "http://" + gateways[0], "--gateway-ops", "http://" + strings.Join(ops, ",http://"),
 		}, d.options.Flags...)
-		d.Controllers = append(d.Controllers, d.process(fmt.Sprint("controller-", i), listen, args))
+		p := d.process(fmt.Sprint("controller-", i), listen, args)
+		p.Ops = p.URL
+		d.Controllers = append(d.Controllers, p)
 	}
 	for i, listen := range gateways {
-		d.Gateways = append(d.Gateways, d.process(fmt.Sprint("gateway-", i), listen, []string{
+		p := d.process(fmt.Sprint("gateway-", i), listen, []string{
 			d.options.Binary, "gateway", "--kubernetes", "--kubeconfig", gateway, "--namespace", d.Namespace(),
 			"--listen", listen, "--ops-listen", ops[i], "--control", strings.Join(control, ","), "--state-dir", filepath.Join(d.options.Dir, fmt.Sprint("gateway-", i)),
-		}))
+		})
+		p.Ops = "http://" + ops[i]
+		d.Gateways = append(d.Gateways, p)
 	}
 	return nil
 }
