@@ -1,7 +1,7 @@
 # Everyday commands. The two that a newcomer needs are scripts/start.sh and
 # scripts/test.sh; these are the parts they are made of.
 
-.PHONY: build image cluster console test quick lint generate metrics verify bench soak fuzz
+.PHONY: build image release licences cluster console test quick lint generate metrics verify bench soak fuzz
 
 build:
 	. scripts/lib.sh && build_binaries
@@ -9,6 +9,14 @@ build:
 # Container images, without a daemon, into bin/images.
 image:
 	scripts/image.sh
+
+# Everything that is given away, with lists and checksums: make release VERSION=0.1.0
+release:
+	scripts/release.sh build $(VERSION)
+
+# What our programs are made of, and under which licences.
+licences:
+	go run ./deploy/licences
 
 console:
 	. scripts/lib.sh && need_node && build_console

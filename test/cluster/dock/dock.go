@@ -237,13 +237,17 @@ func (d *Dock) prepareProcesses(context.Context) error {
 		if d.options.Cards != nil {
 			args = append(args, d.options.Cards.Flags()...)
 		}
-		d.Controllers = append(d.Controllers, d.process(fmt.Sprint("controller-", i), listen, args))
+		p := d.process(fmt.Sprint("controller-", i), listen, args)
+		p.Ops = p.URL
+		d.Controllers = append(d.Controllers, p)
 	}
 	for i, listen := range gateways {
-		d.Gateways = append(d.Gateways, d.process(fmt.Sprint("gateway-", i), listen, []string{
+		p := d.process(fmt.Sprint("gateway-", i), listen, []string{
 			d.options.Binary, "gateway", "--kubernetes", "--kubeconfig", gateway, "--namespace", d.Namespace(),
 			"--listen", listen, "--ops-listen", ops[i], "--control", strings.Join(control, ","), "--state-dir", filepath.Join(d.options.Dir, fmt.Sprint("gateway-", i)),
-		}))
+		})
+		p.Ops = "http://" + ops[i]
+		d.Gateways = append(d.Gateways, p)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ var ready = regexp.MustCompile(`^ModelDock (?:(?:controller|gateway) is ready: \
 type Process struct {
 	Name string
 	URL  string // known before the first start
+	Ops  string // URL of its metrics, for callers on this machine
 	args []string
 	env  []string
 	log  string
