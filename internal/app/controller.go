@@ -167,7 +167,7 @@ func (c *controller) start(ctx context.Context, listen net.Addr, failed chan<- e
 	watch(func() error { return c.world.follow(ctx, c.targetChanged) })
 	c.startAccounts(ctx, parts{admit: c.runs(partAdmit), deliver: c.runs(partDeliver)})
 	if c.opts.Cluster.Enabled && c.runs(partOperate) {
-		watch(func() error { return operate(ctx, c.opts, listen, c.log) })
+		watch(func() error { return operate(ctx, c.opts, c.world.spare(), listen, c.log) })
 	}
 	if c.directory != nil {
 		moved, seen := c.moved.listen(), c.observed.listen()

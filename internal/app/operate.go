@@ -20,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/delivery/operator"
 	"modeldock.io/internal/modelspec"
 )
@@ -43,13 +44,13 @@ var errOperatorStuck = errors.New("the operator does not end although its Lease 
 // everything it was about to write and stands for the Lease again: ledger and
 // management API go on meanwhile. Only one that does not end takes the
 // controller along.
-func operate(ctx context.Context, o ControllerOptions, listen net.Addr, log *slog.Logger) error {
+func operate(ctx context.Context, o ControllerOptions, spare spareCard, listen net.Addr, log *slog.Logger) error {
 	cfg, err := o.Cluster.rest()
 	if err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		why := operateOnce(ctx, o, cfg, holder(listen), log)
+		why := operateOnce(ctx, o, spare, cfg, holder(listen), log)
 		if errors.Is(why, errOperatorStuck) {
 			return why
 		}
@@ -64,7 +65,11 @@ func operate(ctx context.Context, o ControllerOptions, listen net.Addr, log *slo
 	return nil
 }
 
-func operateOnce(ctx context.Context, o ControllerOptions, cfg *rest.Config, identity string, log *slog.Logger) error {
+// spareCard tells whether one more replica of an object would fit; nil: nobody
+// knows.
+type spareCard func(*v1alpha1.ModelService) bool
+
+func operateOnce(ctx context.Context, o ControllerOptions, spare spareCard, cfg *rest.Config, identity string, log *slog.Logger) error {
 	opts, err := operator.ManagerOptions(o.Cluster.Namespace)
 	if err != nil {
 		return err
@@ -80,7 +85,7 @@ func operateOnce(ctx context.Context, o ControllerOptions, cfg *rest.Config, ide
 	if err != nil {
 		return fmt.Errorf("build the operator: %w", err)
 	}
-	how := operator.Options{LedgerLetsGo: true, Resync: o.ReconcileEvery, DrainDelay: o.Drain.Delay, LongestStream: o.Drain.LongestStream, GPU: o.GPU.operator()}
+	how := operator.Options{LedgerLetsGo: true, Resync: o.ReconcileEvery, DrainDelay: o.Drain.Delay, LongestStream: o.Drain.LongestStream, GPU: o.GPU.operator(), SpareCard: spare}
 	if o.Image != "" {
 		how.Images = map[modelspec.Engine]operator.Image{modelspec.EngineSimulated: {Reference: o.Image, Entrypoint: true}}
 	}

@@ -73,48 +73,58 @@ func (c *Cards) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return fs.WalkDir(deploy.Policies, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || c.options.Path == DRA && !slices.Contains(deploy.ClaimPolicies(), entry.Name()) {
+	return ApplyPolicies(ctx, c.options.Cluster, c.options.Path)
+}
+
+// ApplyPolicies tells the API server what it refuses and adds by itself.
+func ApplyPolicies(ctx context.Context, c *cluster.Cluster, path string) error {
+	return fs.WalkDir(deploy.Policies, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path == DRA && !slices.Contains(deploy.ClaimPolicies(), entry.Name()) {
 			return err
 		}
-		text, err := fs.ReadFile(deploy.Policies, path)
+		text, err := fs.ReadFile(deploy.Policies, file)
 		if err != nil {
 			return err
 		}
-		return c.options.Cluster.Apply(ctx, string(text))
+		return c.Apply(ctx, string(text))
 	})
 }
 
-// user is an account of the system with its rights.
-func (c *Cards) user(name string) (kubeconfig string, err error) {
-	return c.options.Cluster.AddUser("system:serviceaccount:"+System+":"+name, "system:serviceaccounts", "system:authenticated")
+// account is one of the system's, with its rights.
+func account(c *cluster.Cluster, name string) (kubeconfig string, err error) {
+	return c.AddUser("system:serviceaccount:"+System+":"+name, "system:serviceaccounts", "system:authenticated")
 }
 
-func (c *Cards) startScheduler(ctx context.Context) error {
-	if c.options.Path == DRA {
-		return nil
+func (c *Cards) startScheduler(ctx context.Context) (err error) {
+	if c.options.Path != DRA {
+		c.Scheduler, err = StartScheduler(ctx, c.options.Cluster, c.options.Scheduler, c.options.Dir, c.options.Redis)
 	}
-	kubeconfig, err := c.user(schedulerName)
-	if err != nil {
-		return err
-	}
-	config := strings.Replace(deploy.SchedulerConfig, "clientConnection: {", fmt.Sprintf("clientConnection: {kubeconfig: %q, ", kubeconfig), 1)
-	config = strings.Replace(config, "{leaderElect: true, ", "{leaderElect: false, ", 1) // there is one
-	if c.options.Redis != "" {
-		config += fmt.Sprintf("    pluginConfig:\n      - {name: GPUMemoryScheduler, args: {redis: %q}}\n", c.options.Redis)
-	}
-	path := filepath.Join(c.options.Dir, schedulerName+".yaml")
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		return fmt.Errorf("configure %s: %w", schedulerName, err)
-	}
-	c.Scheduler, err = c.options.Cluster.AddGuest(ctx, schedulerName, func(port int) []string {
-		return []string{c.options.Scheduler, "--config=" + path, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--authentication-skip-lookup", "--authorization-always-allow-paths=/readyz,/metrics", "--v=2"}
-	})
 	return err
 }
 
+// StartScheduler runs modeldock-scheduler, with its rights, beside the cluster's
+// own. redis may be empty.
+func StartScheduler(ctx context.Context, c *cluster.Cluster, program, dir, redis string) (*cluster.Component, error) {
+	kubeconfig, err := account(c, schedulerName)
+	if err != nil {
+		return nil, err
+	}
+	config := strings.Replace(deploy.SchedulerConfig, "clientConnection: {", fmt.Sprintf("clientConnection: {kubeconfig: %q, ", kubeconfig), 1)
+	config = strings.Replace(config, "{leaderElect: true, ", "{leaderElect: false, ", 1) // there is one
+	if redis != "" {
+		config += fmt.Sprintf("    pluginConfig:\n      - {name: GPUMemoryScheduler, args: {redis: %q}}\n", redis)
+	}
+	path := filepath.Join(dir, schedulerName+".yaml")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		return nil, fmt.Errorf("configure %s: %w", schedulerName, err)
+	}
+	return c.AddGuest(ctx, schedulerName, func(port int) []string {
+		return []string{program, "--config=" + path, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--authentication-skip-lookup", "--authorization-always-allow-paths=/readyz,/metrics", "--v=2"}
+	})
+}
+
 func (c *Cards) startAgents(ctx context.Context) error {
-	kubeconfig, err := c.user("modeldock-agent")
+	kubeconfig, err := account(c.options.Cluster, "modeldock-agent")
 	if err != nil {
 		return err
 	}
