@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"modeldock.io/deploy"
 	"modeldock.io/test/cluster"
@@ -167,11 +168,34 @@ func (c *Cards) Flags() []string {
 // for them.
 const tenants = `{modeldock.io/tenants: ""}`
 
-// Stop ends the agents; the scheduler ends with the cluster.
+// Stop ends agents and scheduler, and takes the policies away, so that another
+// way of cards may follow on the cluster.
 func (c *Cards) Stop() error {
 	var errs []error
+	if c.Scheduler != nil {
+		errs = append(errs, c.Scheduler.Kill(), c.removePolicies())
+	}
 	for _, p := range c.Agents {
 		errs = append(errs, p.Stop())
 	}
 	return errors.Join(errs...)
+}
+
+func (c *Cards) removePolicies() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	kinds := []string{"mutatingadmissionpolicy", "validatingadmissionpolicy"}
+	var names []string
+	for _, kind := range kinds {
+		found, err := c.options.Cluster.Kubectl(ctx, "get", kind+","+kind+"binding", "-o", "name")
+		if err != nil {
+			return err
+		}
+		names = append(names, slices.DeleteFunc(strings.Fields(found), func(name string) bool { return !strings.Contains(name, "/modeldock-gpu-") })...)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	_, err := c.options.Cluster.Kubectl(ctx, append([]string{"delete"}, names...)...)
+	return err
 }
