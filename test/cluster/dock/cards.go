@@ -2,9 +2,12 @@ package dock
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +44,7 @@ type CardsOptions struct {
 // has them once, however many ModelDocks are on it.
 type Cards struct {
 	Agents    []*Process
-	Scheduler *cluster.Component // nil with DRA; it ends with the cluster
+	Scheduler *Scheduler // nil with DRA
 
 	options CardsOptions
 }
@@ -103,9 +106,15 @@ func (c *Cards) startScheduler(ctx context.Context) (err error) {
 	return err
 }
 
+// Scheduler is modeldock-scheduler on a test cluster. It ends with the cluster.
+type Scheduler struct {
+	*cluster.Component
+	address string
+}
+
 // StartScheduler runs modeldock-scheduler, with its rights, beside the cluster's
 // own. redis may be empty.
-func StartScheduler(ctx context.Context, c *cluster.Cluster, program, dir, redis string) (*cluster.Component, error) {
+func StartScheduler(ctx context.Context, c *cluster.Cluster, program, dir, redis string) (*Scheduler, error) {
 	kubeconfig, err := account(c, schedulerName)
 	if err != nil {
 		return nil, err
@@ -119,9 +128,32 @@ func StartScheduler(ctx context.Context, c *cluster.Cluster, program, dir, redis
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		return nil, fmt.Errorf("configure %s: %w", schedulerName, err)
 	}
-	return c.AddGuest(ctx, schedulerName, func(port int) []string {
+	s := &Scheduler{}
+	s.Component, err = c.AddGuest(ctx, schedulerName, func(port int) []string {
+		s.address = "127.0.0.1:" + strconv.Itoa(port)
 		return []string{program, "--config=" + path, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--authentication-skip-lookup", "--authorization-always-allow-paths=/readyz,/metrics", "--v=2"}
 	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Metrics is what the scheduler exports.
+func (s *Scheduler) Metrics(ctx context.Context) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.address+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	// Its certificate is made at its start, by itself.
+	asker := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // on loopback
+	resp, err := asker.Do(r)
+	if err != nil {
+		return "", fmt.Errorf("ask the scheduler for its metrics: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
 }
 
 func (c *Cards) startAgents(ctx context.Context) error {
