@@ -201,11 +201,17 @@ func TestRequestsAreCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := p.Spec.Containers[0]
-	if got := first.Resources.Limits["modeldock.io/gpu-memory"]; p.Spec.SchedulerName != "modeldock-scheduler" || got.Value() != 80 || len(first.Env) != 2 || len(p.Spec.Containers) != 2 {
+	if got := first.Resources.Limits["modeldock.io/gpu-memory"]; p.Spec.SchedulerName != "modeldock-scheduler" || got.Value() != 80 || len(first.Env) != 3 || len(p.Spec.Containers) != 2 {
 		t.Errorf("scheduler %s, %s chunks, %+v", p.Spec.SchedulerName, got.String(), p.Spec.Containers)
 	}
-	if e := first.Env[1]; e.Name != variable || e.ValueFrom == nil || e.ValueFrom.FieldRef.FieldPath != "metadata.annotations['"+card+"']" {
-		t.Errorf("its first container is told of its card by %+v", e)
+	told := 0
+	for _, e := range first.Env {
+		if (e.Name == variable || e.Name == "MODELDOCK_CARD") && e.ValueFrom != nil && e.ValueFrom.FieldRef.FieldPath == "metadata.annotations['"+card+"']" {
+			told++
+		}
+	}
+	if told != 2 {
+		t.Errorf("its first container is told of its card by %+v", first.Env)
 	}
 	if e := p.Spec.Containers[1].Env; len(e) != 1 || e[0].Name != variable || e[0].Value != "void" {
 		t.Errorf("its second container has %+v", e)

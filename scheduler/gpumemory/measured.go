@@ -135,7 +135,7 @@ func (p *Plugin) allocated() (map[string]int64, error) {
 		}
 	}
 	for _, h := range p.ledger.all() {
-		if !shown[string(h.pod)] {
+		if !shown[string(h.pod)] && h.expiry.IsZero() { // what has an end was shown, and may be gone
 			for _, c := range h.cards {
 				sum[c.UUID] += h.mib
 			}

@@ -83,6 +83,16 @@ func TestMeasuredMemoryOfNobodyCounts(t *testing.T) {
 		t.Errorf("accounted to a Pod: %s", status)
 	}
 
+	// One that was placed and has ended since is no explanation, although the
+	// ledger remembers it for a while.
+	placed := pod("placed", "8000")
+	b.place(t, placed)
+	b.ledger.bound(placed.UID, "n")
+	b.ledger.bound(placed.UID, "")
+	if sum, err := b.allocated(); err != nil || sum["n-0"] != 15000 {
+		t.Errorf("allocated are %v, %v", sum, err)
+	}
+
 	// An old sample says nothing, and neither does one of another node.
 	b.pods = nil
 	if err := b.handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().Delete(bound); err != nil {

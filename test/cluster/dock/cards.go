@@ -2,14 +2,18 @@ package dock
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"modeldock.io/deploy"
 	"modeldock.io/test/cluster"
@@ -40,7 +44,7 @@ type CardsOptions struct {
 // has them once, however many ModelDocks are on it.
 type Cards struct {
 	Agents    []*Process
-	Scheduler *cluster.Component // nil with DRA; it ends with the cluster
+	Scheduler *Scheduler // nil with DRA
 
 	options CardsOptions
 }
@@ -73,48 +77,87 @@ func (c *Cards) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return fs.WalkDir(deploy.Policies, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || c.options.Path == DRA && !slices.Contains(deploy.ClaimPolicies(), entry.Name()) {
+	return ApplyPolicies(ctx, c.options.Cluster, c.options.Path)
+}
+
+// ApplyPolicies tells the API server what it refuses and adds by itself.
+func ApplyPolicies(ctx context.Context, c *cluster.Cluster, path string) error {
+	return fs.WalkDir(deploy.Policies, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path == DRA && !slices.Contains(deploy.ClaimPolicies(), entry.Name()) {
 			return err
 		}
-		text, err := fs.ReadFile(deploy.Policies, path)
+		text, err := fs.ReadFile(deploy.Policies, file)
 		if err != nil {
 			return err
 		}
-		return c.options.Cluster.Apply(ctx, string(text))
+		return c.Apply(ctx, string(text))
 	})
 }
 
-// user is an account of the system with its rights.
-func (c *Cards) user(name string) (kubeconfig string, err error) {
-	return c.options.Cluster.AddUser("system:serviceaccount:"+System+":"+name, "system:serviceaccounts", "system:authenticated")
+// account is one of the system's, with its rights.
+func account(c *cluster.Cluster, name string) (kubeconfig string, err error) {
+	return c.AddUser("system:serviceaccount:"+System+":"+name, "system:serviceaccounts", "system:authenticated")
 }
 
-func (c *Cards) startScheduler(ctx context.Context) error {
-	if c.options.Path == DRA {
-		return nil
+func (c *Cards) startScheduler(ctx context.Context) (err error) {
+	if c.options.Path != DRA {
+		c.Scheduler, err = StartScheduler(ctx, c.options.Cluster, c.options.Scheduler, c.options.Dir, c.options.Redis)
 	}
-	kubeconfig, err := c.user(schedulerName)
-	if err != nil {
-		return err
-	}
-	config := strings.Replace(deploy.SchedulerConfig, "clientConnection: {", fmt.Sprintf("clientConnection: {kubeconfig: %q, ", kubeconfig), 1)
-	config = strings.Replace(config, "{leaderElect: true, ", "{leaderElect: false, ", 1) // there is one
-	if c.options.Redis != "" {
-		config += fmt.Sprintf("    pluginConfig:\n      - {name: GPUMemoryScheduler, args: {redis: %q}}\n", c.options.Redis)
-	}
-	path := filepath.Join(c.options.Dir, schedulerName+".yaml")
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		return fmt.Errorf("configure %s: %w", schedulerName, err)
-	}
-	c.Scheduler, err = c.options.Cluster.AddGuest(ctx, schedulerName, func(port int) []string {
-		return []string{c.options.Scheduler, "--config=" + path, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--authentication-skip-lookup", "--authorization-always-allow-paths=/readyz,/metrics", "--v=2"}
-	})
 	return err
 }
 
+// Scheduler is modeldock-scheduler on a test cluster. It ends with the cluster.
+type Scheduler struct {
+	*cluster.Component
+	address string
+}
+
+// StartScheduler runs modeldock-scheduler, with its rights, beside the cluster's
+// own. redis may be empty.
+func StartScheduler(ctx context.Context, c *cluster.Cluster, program, dir, redis string) (*Scheduler, error) {
+	kubeconfig, err := account(c, schedulerName)
+	if err != nil {
+		return nil, err
+	}
+	config := strings.Replace(deploy.SchedulerConfig, "clientConnection: {", fmt.Sprintf("clientConnection: {kubeconfig: %q, ", kubeconfig), 1)
+	config = strings.Replace(config, "{leaderElect: true, ", "{leaderElect: false, ", 1) // there is one
+	if redis != "" {
+		config += fmt.Sprintf("    pluginConfig:\n      - {name: GPUMemoryScheduler, args: {redis: %q}}\n", redis)
+	}
+	path := filepath.Join(dir, schedulerName+".yaml")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		return nil, fmt.Errorf("configure %s: %w", schedulerName, err)
+	}
+	s := &Scheduler{}
+	s.Component, err = c.AddGuest(ctx, schedulerName, func(port int) []string {
+		s.address = "127.0.0.1:" + strconv.Itoa(port)
+		return []string{program, "--config=" + path, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--authentication-skip-lookup", "--authorization-always-allow-paths=/readyz,/metrics", "--v=2"}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Metrics is what the scheduler exports.
+func (s *Scheduler) Metrics(ctx context.Context) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.address+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	// Its certificate is made at its start, by itself.
+	asker := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // on loopback
+	resp, err := asker.Do(r)
+	if err != nil {
+		return "", fmt.Errorf("ask the scheduler for its metrics: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
+}
+
 func (c *Cards) startAgents(ctx context.Context) error {
-	kubeconfig, err := c.user("modeldock-agent")
+	kubeconfig, err := account(c.options.Cluster, "modeldock-agent")
 	if err != nil {
 		return err
 	}
@@ -157,11 +200,34 @@ func (c *Cards) Flags() []string {
 // for them.
 const tenants = `{modeldock.io/tenants: ""}`
 
-// Stop ends the agents; the scheduler ends with the cluster.
+// Stop ends agents and scheduler, and takes the policies away, so that another
+// way of cards may follow on the cluster.
 func (c *Cards) Stop() error {
 	var errs []error
+	if c.Scheduler != nil {
+		errs = append(errs, c.Scheduler.Kill(), c.removePolicies())
+	}
 	for _, p := range c.Agents {
 		errs = append(errs, p.Stop())
 	}
 	return errors.Join(errs...)
+}
+
+func (c *Cards) removePolicies() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	kinds := []string{"mutatingadmissionpolicy", "validatingadmissionpolicy"}
+	var names []string
+	for _, kind := range kinds {
+		found, err := c.options.Cluster.Kubectl(ctx, "get", kind+","+kind+"binding", "-o", "name")
+		if err != nil {
+			return err
+		}
+		names = append(names, slices.DeleteFunc(strings.Fields(found), func(name string) bool { return !strings.Contains(name, "/modeldock-gpu-") })...)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	_, err := c.options.Cluster.Kubectl(ctx, append([]string{"delete"}, names...)...)
+	return err
 }
