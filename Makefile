@@ -59,7 +59,7 @@ bench:
 # The long real-time forms of what CI runs scaled down.
 soak:
 	MODELDOCK_SOAK_SECONDS=300 go test -count=1 -tags "soak mariadb" -timeout 60m -run KillAny -v ./test/scenario/...
-	cd test/cluster && MODELDOCK_FAULTS=long CGO_ENABLED=0 go test -count=1 -parallel 1 -timeout 60m -v ./faults
+	cd test/cluster && MODELDOCK_FAULTS=long MODELDOCK_SOAK_SECONDS=1800 CGO_ENABLED=0 go test -count=1 -parallel 1 -timeout 120m -v ./faults
 	go test -count=1 -tags soak -timeout 60m -run 'HostileStreams|ColdStartEstimates|GreedyTenant$$' -v ./internal/traffic/gateway
 	MODELDOCK_SOAK_KILLS=50 go test -count=1 -tags soak -timeout 60m -run KillNine -v ./test/scenario/...
 
