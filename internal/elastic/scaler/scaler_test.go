@@ -84,6 +84,8 @@ func TestNeverBeyondTheBudget(t *testing.T) {
 	b.quota("team-a", 4)
 	b.kvKnown(ref, 0.1)
 	b.round()
+	b.is("one more slot, on its way to the object", ref, 3, 4)
+	b.round()
 	b.is("one more slot", ref, 4, 4)
 }
 
@@ -188,7 +190,10 @@ func TestKilledAtAnyPoint(t *testing.T) {
 	b.fail = func() error { return errors.New("killed after the debit") }
 	b.mu.Unlock()
 	b.kvKnown(ref, 0.1)
-	_ = b.scaler.Round(t.Context())
+	b.round()
+	if err := b.scaler.Round(t.Context()); err == nil {
+		t.Error("the count was not written, and nobody says so")
+	}
 	b.is("paid for and not written", ref, 1, 5)
 	b.mu.Lock()
 	b.fail = nil
