@@ -144,6 +144,9 @@ on_kubernetes() {
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 4 ./oncluster
   part "on a real Kubernetes: controllers killed, and API server, database and controllers away for 10 s"
   "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./faults
+  part "the autoscaler of Kubernetes: its decisions as recorded, and models scaled by it"
+  "${tests[@]}" -C test/hpaparity -count=1 -timeout 10m ./...
+  "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./autoscaling
   part "the Helm chart: installed twice, upgraded under streams, taken away; alert rules"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./chart ./monitoring
   part "the scheduler of cards, and the policies of the API server"
