@@ -147,6 +147,9 @@ on_kubernetes() {
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement ./cards
   part "on a real Kubernetes: controllers killed; API server, database and controllers away for 10 s; soak, short form of 2 min"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 1 ./faults
+  part "the autoscaler of Kubernetes: its decisions as recorded, and models scaled by it"
+  "${tests[@]}" -C test/hpaparity -count=1 -timeout 10m ./...
+  "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./autoscaling
   part "the Helm chart: installed twice, upgraded under streams, taken away; alert rules"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./chart ./monitoring
   part "the scheduler of cards, and the policies of the API server"

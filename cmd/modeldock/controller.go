@@ -38,6 +38,7 @@ func (c *cli) controllerCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.Listen, "listen", o.Listen, "address of the one listener")
 	f.StringVar(&o.OpsListen, "ops-listen", "", "address of /healthz, /readyz, /metrics and, for callers on this machine, /debug/pprof")
+	f.StringVar(&o.MetricsAPIListen, "metrics-api-listen", "", "with --kubernetes: address of custom.metrics.k8s.io for autoscalers, over TLS; see deploy/examples")
 	f.StringVar(&o.Machine, "machine", o.Machine, "data directory of the modeldock up that runs the models on this machine")
 	clusterFlags(f, &o.Cluster)
 	f.StringVar(&o.Cluster.System, "system-namespace", o.Cluster.System, "with --kubernetes: namespace of the controllers' Lease and of the ledger's stamp")

@@ -66,13 +66,18 @@ func Controller(ctx context.Context, opts ControllerOptions, out io.Writer, star
 		return err
 	}
 	defer closeOps()
+	metrics, closeMetrics, err := listenIfAsked(ctx, opts.MetricsAPIListen, "--metrics-api-listen")
+	if err != nil {
+		return err
+	}
+	defer closeMetrics()
 	if c.ledger, err = c.openShared(ctx, opts.MySQLDSN, opts.HeadWait); err != nil {
 		return err
 	}
 	if err := c.build(ctx); err != nil {
 		return errors.Join(err, c.ledger.Close())
 	}
-	return errors.Join(c.serve(ctx, listener, link, ops, out, started), c.world.close(), c.ledger.Close())
+	return errors.Join(c.serve(ctx, listeners{listener, link, ops, metrics}, out, started), c.world.close(), c.ledger.Close())
 }
 
 // listenIfAsked is nil without an address.
@@ -127,30 +132,40 @@ func (c *controller) build(ctx context.Context) error {
 
 func (c *controller) runs(part string) bool { return slices.Contains(c.opts.Parts, part) }
 
+// listeners are what a controller answers on; nil: not asked for.
+type listeners struct{ main, link, ops, metrics net.Listener }
+
 // serve starts the loops and the listeners and, when ctx ends or one of them
 // fails, stops them again.
-func (c *controller) serve(ctx context.Context, listener, link, ops net.Listener, out io.Writer, started func(url string)) error {
+func (c *controller) serve(ctx context.Context, on listeners, out io.Writer, started func(url string)) error {
+	autoscalers, err := c.metricsAPI(on.metrics)
+	if err != nil {
+		return err
+	}
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	failed := make(chan error, 8)
-	c.start(work, listener.Addr(), failed)
+	c.start(work, on.main.Addr(), failed)
 	server := gateway.NewServer(c.handler())
 	server.ErrorLog = log.New(logWriter{c.log}, "", 0)
-	go func() { failed <- serveHTTP(server, listener, c.tls) }()
+	go func() { failed <- serveHTTP(server, on.main, c.tls) }()
 	side := &http.Server{ReadHeaderTimeout: 10 * time.Second}
 	if c.feed != nil {
 		side.Handler = c.feed.Handler()
-		go func() { failed <- side.Serve(link) }()
+		go func() { failed <- side.Serve(on.link) }()
 	}
 	watched := opsServer(opsMux(healthz, c.readyz, c.metrics()))
-	if ops != nil {
-		go func() { failed <- watched.Serve(ops) }()
+	if on.ops != nil {
+		go func() { failed <- watched.Serve(on.ops) }()
+	}
+	if autoscalers != nil {
+		defer func() { _ = autoscalers.Close() }()
+		go func() { failed <- autoscalers.ServeTLS(on.metrics, "", "") }()
 	}
 	c.health.ready(true)
-	url := urlOf(listener, c.tls)
-	c.banner(out, url, link)
+	url := urlOf(on.main, c.tls)
+	c.banner(out, url, on.link)
 	started(url)
-	var err error
 	select {
 	case <-ctx.Done():
 		c.log.Info("stopping: no new requests; running ones may finish", "grace", c.opts.StopGrace)

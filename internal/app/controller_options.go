@@ -23,19 +23,22 @@ func ControllerParts() []string { return []string{partAPI, partAdmit, partDelive
 
 // ControllerOptions are the flags of `modeldock controller`.
 type ControllerOptions struct {
-	Listen    string
-	OpsListen string  // health, metrics, profiles; empty: nowhere of their own
-	Machine   string  // data directory of the `modeldock up` that runs the models
-	Cluster   Cluster // or the cluster that does
-	Image     string  // of the simulated engine on a cluster; empty: the operator's default
-	Drain     Drain   // how replicas end on a cluster
-	GPU       GPUOptions
-	MySQLDSN  string           // see sqlledger.OpenMySQL. A secret
-	Parts     []string         // of ControllerParts
-	Insecure  bool             // listen beyond loopback without TLS
-	TLS       CertificateFiles // of Listen
-	HeadWait  time.Duration
-	StopGrace time.Duration
+	Listen string
+	// MetricsAPIListen serves custom.metrics.k8s.io to a cluster's autoscalers;
+	// empty: nowhere.
+	MetricsAPIListen string
+	OpsListen        string  // health, metrics, profiles; empty: nowhere of their own
+	Machine          string  // data directory of the `modeldock up` that runs the models
+	Cluster          Cluster // or the cluster that does
+	Image            string  // of the simulated engine on a cluster; empty: the operator's default
+	Drain            Drain   // how replicas end on a cluster
+	GPU              GPUOptions
+	MySQLDSN         string           // see sqlledger.OpenMySQL. A secret
+	Parts            []string         // of ControllerParts
+	Insecure         bool             // listen beyond loopback without TLS
+	TLS              CertificateFiles // of Listen
+	HeadWait         time.Duration
+	StopGrace        time.Duration
 	// ReconcileEvery is how often ledger and objects are compared, and on a
 	// cluster each object with its children.
 	ReconcileEvery time.Duration
@@ -93,6 +96,9 @@ func (o ControllerOptions) Validate() error {
 	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure), o.Scaling.validate()}
 	if o.OpsListen != "" {
 		errs = append(errs, validateListen(o.OpsListen, o.Insecure))
+	}
+	if o.MetricsAPIListen != "" && !o.Cluster.Enabled {
+		errs = append(errs, errors.New("--metrics-api-listen serves a cluster's autoscalers and needs --kubernetes"))
 	}
 	if o.MySQLDSN == "" {
 		errs = append(errs, errNoDSN)
