@@ -48,6 +48,10 @@ func (d *directory) snapshot() *traffic.Snapshot {
 	return &traffic.Snapshot{}
 }
 
+// taken returns the latest one, nil before there is any: to a gateway, an
+// empty one would say that nothing is served any more.
+func (d *directory) taken() *traffic.Snapshot { return d.current.Load() }
+
 // run refreshes at every wake and, as a safety net, every second.
 func (d *directory) run(ctx context.Context, wake <-chan struct{}) {
 	tick := time.NewTicker(time.Second)
