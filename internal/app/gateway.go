@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,7 @@ import (
 	"modeldock.io/internal/traffic/feed"
 	"modeldock.io/internal/traffic/gateway"
 	"modeldock.io/internal/traffic/route"
+	"modeldock.io/internal/traffic/signals"
 	"modeldock.io/internal/traffic/waitroom"
 )
 
@@ -185,8 +187,14 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	defer stopWork()
 	followed := make(chan error, 1)
 	go func() { followed <- g.opts.Endpoints.follow(work, g.feed, g.table.Set, g.log) }()
-	told := make(chan struct{})
-	go func() { defer close(told); g.tellMachine(work) }()
+	told := make(chan struct{}) // and nobody asks engines any more
+	go func() {
+		defer close(told)
+		var both sync.WaitGroup
+		both.Go(func() { g.tellMachine(work) })
+		both.Go(func() { signals.New(signals.Config{Table: g.table}).Run(work) })
+		both.Wait()
+	}()
 	fed := make(chan struct{})
 	go func() { defer close(fed); g.feed.Run(work) }()
 	server, side := gateway.NewServer(g.gateway), opsServer(g.opsHandler())
