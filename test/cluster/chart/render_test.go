@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
@@ -260,5 +261,36 @@ func TestTLSIsByReference(t *testing.T) {
 	}
 	if args := strings.Join(set["controller"].Containers[0].Args, " "); !strings.Contains(args, "--gateway=https://blue-modeldock-gateway.sys.svc:443 --gateway-ca=") {
 		t.Errorf("controllers forward by %s", args)
+	}
+}
+
+// Engines answer gateways and controllers of their own release, controllers
+// hand their snapshot to gateways, and nobody else.
+func TestNetworkPolicies(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	policies := map[string]networkingv1.NetworkPolicy{}
+	for _, p := range render[networkingv1.NetworkPolicy](t, h, "NetworkPolicy", "--set", "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.a=b") {
+		policies[strings.TrimPrefix(p.Name, "blue-modeldock-")] = p
+	}
+	models, ok := policies["models"]
+	if !ok || models.Namespace != "sys-models" || len(models.Spec.Ingress) != 1 || len(models.Spec.Ingress[0].From) != 1 {
+		t.Fatalf("%+v", models)
+	}
+	from := models.Spec.Ingress[0].From[0]
+	if from.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "sys" || len(from.PodSelector.MatchExpressions) != 2 || from.PodSelector.MatchExpressions[0].Values[0] != "blue" {
+		t.Errorf("engines answer %+v", from)
+	}
+	for name, open := range map[string]map[string]bool{"controller": {"api": true, "gateways": false, "ops": false}, "gateway": {"inference": true, "ops": false}} {
+		p := policies[name]
+		if len(p.Spec.Ingress) != len(open) || len(p.Spec.PolicyTypes) != 1 {
+			t.Errorf("%s: %+v", name, p.Spec)
+		}
+		for _, rule := range p.Spec.Ingress {
+			port := rule.Ports[0].Port.String()
+			if everybody, known := open[port]; !known || everybody != (len(rule.From) == 0) {
+				t.Errorf("%s of %s answers %+v", port, name, rule.From)
+			}
+		}
 	}
 }
