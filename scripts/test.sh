@@ -145,8 +145,8 @@ on_kubernetes() {
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 4 ./oncluster
   part "on a real Kubernetes: Pods placed by the memory of each card, and containers that see exactly theirs"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement ./cards
-  part "on a real Kubernetes: controllers killed, and API server, database and controllers away for 10 s"
-  "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./faults
+  part "on a real Kubernetes: controllers killed; API server, database and controllers away for 10 s; soak, short form of 2 min"
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 1 ./faults
   part "the Helm chart: installed twice, upgraded under streams, taken away; alert rules"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./chart ./monitoring
   part "the scheduler of cards, and the policies of the API server"
