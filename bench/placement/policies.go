@@ -106,9 +106,5 @@ func (o *ours) place(owner string, r placement.Request) (outcome, error) {
 	if err := o.recent.Saw(owner, r); err != nil {
 		return rejected, err
 	}
-	seen, err := o.recent.Sizes()
-	if err != nil {
-		return rejected, err
-	}
-	return o.choose(owner, r, seen)
+	return o.choose(owner, r, o.recent.Sizes())
 }

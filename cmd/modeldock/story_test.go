@@ -73,6 +73,9 @@ func TestWaitOutcomes(t *testing.T) {
 	t.Parallel()
 	a := tenant(t)
 	a.run("submit", "--id", "slow", "--arg=--load-time=1h", "--arg=--ignore-sigterm", "--wait", "--timeout", "300ms").exits(exitPending, "still slow reserved", "explain slow")
+	for deadline := time.Now().Add(patience); !strings.Contains(a.run("explain", "slow").out, "Loading") && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
 	a.run("explain", "slow").exits(exitPending, "… started", "Loading")
 	a.run("submit", "--id", "bad", "--arg=--fail-load=CUDA out of memory", "--wait").exits(exitBroken, "ModelLoadFailed", "CUDA out of memory")
 	a.run("explain", "bad").exits(exitBroken, "✗ started", "broken at started: ModelLoadFailed", "modeldock logs bad")
@@ -300,5 +303,5 @@ func TestExplainScaling(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a.run("explain", "--scaling", "grower").exits(exitOK, a.tenant+"/grow: ", "between 1 and 3", "inference_demand", "stays at 1")
+	a.run("explain", "--scaling", "grower").exits(exitOK, a.tenant+"/grow: ", "between 1 and 3", "inference_offered_load", "stays at 1")
 }

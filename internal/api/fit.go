@@ -48,10 +48,7 @@ func fit(nodes []openapi.Node, r placement.Request) (openapi.Fit, error) {
 		}
 		views = append(views, v)
 	}
-	seen, err := recent.Sizes()
-	if err != nil {
-		return openapi.Fit{}, err
-	}
+	seen := recent.Sizes()
 	best, err := placement.Choose(views, r, seen)
 	if err != nil {
 		return openapi.Fit{}, err

@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"modeldock.io/internal/modelspec"
@@ -100,11 +102,39 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
+// What is kept up to date is what counting the remembered ones anew gives.
+func TestRecentIsTheLastRequests(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	var recent Recent
+	var all []Request
+	for i := range 3 * recentRequests {
+		r := Request{MiB: 1 + random.Int64N(90000), Cards: 1}
+		if i < recentRequests { // later all have one card
+			r.Cards += random.IntN(4)
+		}
+		all = append(all, r)
+		if err := recent.Saw(fmt.Sprint(i), r); err != nil {
+			t.Fatal(err)
+		}
+		if i%97 != 0 && i < 3*recentRequests-1 {
+			continue
+		}
+		want, err := NewSizes(all[max(0, len(all)-recentRequests):])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := recent.Sizes(); *got != *want {
+			t.Fatalf("after %d requests: slope %d, several %t; want %d, %t", i+1, got.slope, got.several, want.slope, want.several)
+		}
+	}
+}
+
 func TestRecentCountsEachOwnerOnce(t *testing.T) {
 	t.Parallel()
 	var recent Recent
-	if s, err := recent.Sizes(); s != nil || err != nil {
-		t.Fatal(s, err)
+	if s := recent.Sizes(); s != nil {
+		t.Fatal(s)
 	}
 	for range 3 {
 		if err := recent.Saw("pod", Request{MiB: 4000, Cards: 1}); err != nil {
@@ -119,9 +149,9 @@ func TestRecentCountsEachOwnerOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := recent.Sizes()
-	if err != nil || len(recent.owners) != recentRequests || len(recent.requests) != recentRequests {
-		t.Fatal(len(recent.owners), len(recent.requests), err)
+	s := recent.Sizes()
+	if len(recent.owners) != recentRequests || len(recent.requests) != recentRequests {
+		t.Fatal(len(recent.owners), len(recent.requests))
 	}
 	if got := s.unusable(7900) / s.slope; got != 7900 { // the one of 4000 is forgotten
 		t.Fatalf("%d of 7900 MiB are lost", got)

@@ -33,25 +33,48 @@ func NewSizes(seen []Request) (*Sizes, error) {
 	if len(seen) > mostSizes {
 		return nil, fmt.Errorf("%d requests are too many to count sizes of; at most %d", len(seen), mostSizes)
 	}
-	s := &Sizes{}
-	asked := map[int64]int64{} // memory, by size
-	var all int64
+	t := newTally()
 	for _, r := range seen {
 		if err := r.Check(); err != nil {
 			return nil, fmt.Errorf("count request sizes: %w", err)
 		}
-		size := min(max(r.MiB, 1<<stepShift), steps<<stepShift)
-		asked[size] += size * int64(r.Cards)
-		all += size * int64(r.Cards)
-		s.several = s.several || r.Cards > 1
+		t.add(r, 1)
 	}
-	for mib, memory := range asked {
-		s.count(mib, weights*memory/all)
+	return t.sizes(), nil
+}
+
+// tally adds up what requests asked for.
+type tally struct {
+	asked   map[int64]int64 // memory, by size
+	all     int64
+	several int // requests for several cards
+}
+
+func newTally() tally { return tally{asked: map[int64]int64{}} }
+
+// add counts a request, or with -1 counts it no more.
+func (t *tally) add(r Request, sign int64) {
+	size := min(max(r.MiB, 1<<stepShift), steps<<stepShift)
+	memory := sign * size * int64(r.Cards)
+	t.asked[size] += memory
+	t.all += memory
+	if t.asked[size] == 0 {
+		delete(t.asked, size)
+	}
+	if r.Cards > 1 {
+		t.several += int(sign)
+	}
+}
+
+func (t *tally) sizes() *Sizes {
+	s := &Sizes{several: t.several > 0}
+	for mib, memory := range t.asked {
+		s.count(mib, weights*memory/t.all)
 	}
 	for i := 1; i < steps; i++ {
 		s.usable[i] += s.usable[i-1]
 	}
-	return s, nil
+	return s
 }
 
 // count notes where one more request of a size fits into a fragment.
@@ -86,6 +109,7 @@ const recentRequests = 512
 type Recent struct {
 	owners   []string // oldest first
 	requests map[string]Request
+	tally    tally
 	known    *Sizes
 	stale    bool
 }
@@ -97,34 +121,27 @@ func (r *Recent) Saw(owner string, req Request) error {
 		return err
 	}
 	if r.requests == nil {
-		r.requests = map[string]Request{}
+		r.requests, r.tally = map[string]Request{}, newTally()
 	}
 	if _, again := r.requests[owner]; again {
 		return nil
 	}
 	if len(r.owners) == recentRequests {
+		r.tally.add(r.requests[r.owners[0]], -1)
 		delete(r.requests, r.owners[0])
 		r.owners = slices.Delete(r.owners, 0, 1)
 	}
 	r.owners = append(r.owners, owner)
 	r.requests[owner] = Request{MiB: req.MiB, Cards: req.Cards}
+	r.tally.add(req, 1)
 	r.stale = true
 	return nil
 }
 
 // Sizes returns the distribution of what was seen.
-func (r *Recent) Sizes() (*Sizes, error) {
-	if !r.stale {
-		return r.known, nil
+func (r *Recent) Sizes() *Sizes {
+	if r.stale {
+		r.known, r.stale = r.tally.sizes(), false
 	}
-	seen := make([]Request, 0, len(r.owners))
-	for _, owner := range r.owners {
-		seen = append(seen, r.requests[owner])
-	}
-	known, err := NewSizes(seen)
-	if err != nil {
-		return nil, err
-	}
-	r.known, r.stale = known, false
-	return known, nil
+	return r.known
 }

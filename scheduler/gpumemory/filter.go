@@ -21,8 +21,10 @@ func (p *Plugin) fit(w *wanted, pod *v1.Pod, info fwk.NodeInfo) (*placement.View
 	if err != nil {
 		return nil, placement.Choice{}, false, err
 	}
-	if view, err = p.without(view, pod, info); err != nil {
-		return nil, placement.Choice{}, false, err
+	if w.doubted {
+		if view, err = p.without(view, pod, info); err != nil {
+			return nil, placement.Choice{}, false, err
+		}
 	}
 	var few [4]placement.Chosen
 	choice, fits := view.Fit(&w.request, w.sizes, few[:0])

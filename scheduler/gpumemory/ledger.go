@@ -67,6 +67,13 @@ func (l *ledger) on(pod types.UID, node string) *hold {
 	return nil
 }
 
+// doubted tells whether a Pod has a Binding in doubt on any node.
+func (l *ledger) doubted(pod types.UID) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.ContainsFunc(l.holds[pod], func(h *hold) bool { return !h.doubt.IsZero() })
+}
+
 // put notes a decision; one that is there for the Pod on this node is replaced.
 // What is in doubt on other nodes stays.
 func (l *ledger) put(h hold) {

@@ -114,7 +114,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 
 // shownView is a node as the API server shows it.
 func (p *Plugin) shownView(node *v1.Node, pods []fwk.PodInfo) (*placement.View, error) {
-	described, err := nodecards.Parse(node.Annotations[nodecards.Annotation])
+	described, err := p.views.described(node)
 	if err != nil {
 		return nil, err
 	}
@@ -143,9 +143,5 @@ func (p *Plugin) drift(shown map[types.UID]string) map[string]int64 {
 func (p *Plugin) sizes() *placement.Sizes {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	sizes, err := p.recent.Sizes()
-	if err != nil {
-		return nil // every size was checked when it was seen
-	}
-	return sizes
+	return p.recent.Sizes()
 }

@@ -17,6 +17,7 @@ type wanted struct {
 	request placement.Request
 	sizes   *placement.Sizes // as they were when the cycle began
 	nodes   int
+	doubted bool // a Binding of this very Pod may have taken effect somewhere
 }
 
 // Clone implements fwk.StateData: nothing changes it.
@@ -41,7 +42,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "invalid GPU request: "+err.Error())
 	}
-	state.Write(stateKey, &wanted{request: request, sizes: sizes, nodes: len(nodes)})
+	state.Write(stateKey, &wanted{request: request, sizes: sizes, nodes: len(nodes), doubted: p.ledger.doubted(pod.UID)})
 	return nil, nil
 }
 
@@ -52,7 +53,7 @@ func (p *Plugin) saw(owner string, r placement.Request) (*placement.Sizes, error
 	if err := p.recent.Saw(owner, r); err != nil {
 		return nil, err
 	}
-	return p.recent.Sizes()
+	return p.recent.Sizes(), nil
 }
 
 // PreFilterExtensions is nil: everything is computed from the NodeInfo.

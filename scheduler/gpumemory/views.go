@@ -88,6 +88,19 @@ func (s *views) uuids() []string {
 	return all
 }
 
+// described are the cards that a node says it has. Reading them costs more than
+// all else that is computed of a node, so what was read for a view serves here too.
+func (s *views) described(node *v1.Node) ([]nodecards.Card, error) {
+	raw := node.Annotations[nodecards.Annotation]
+	s.mu.RLock()
+	known := s.nodes[node.Name]
+	s.mu.RUnlock()
+	if known != nil && known.raw == raw && known.cards != nil {
+		return known.cards, nil
+	}
+	return nodecards.Parse(raw)
+}
+
 // cards turns what a node says of its cards, and what is measured on them, into
 // the core's terms.
 func (p *Plugin) cards(described []nodecards.Card, samples map[string]placement.Sample, now time.Time) ([]placement.Card, time.Time, error) {
@@ -173,14 +186,13 @@ func (p *Plugin) account(pod *v1.Pod, node string, cards []placement.Card) (acco
 		return account{}, false
 	}
 	a := account{pod: pod, request: request}
-	switch h, assumed := p.ledger.find(pod.UID, node); {
-	case decided != "":
+	if decided != "" {
 		a.cards = strings.Split(decided, ",")
-	case assumed:
+	} else if h, assumed := p.ledger.find(pod.UID, node); assumed {
 		a.cards, a.request.MiB = uuids(h.cards), h.mib
-	case pod.Spec.NodeName == "" && err == nil:
+	} else if pod.Spec.NodeName == "" && err == nil {
 		return a, true
-	default:
+	} else {
 		// Somebody else bound it, and nobody knows to which card: it may use any.
 		a.cards = make([]string, 0, len(cards))
 		for _, c := range cards {

@@ -242,7 +242,6 @@ func (p *planner) look() error {
 	if err != nil {
 		return fmt.Errorf("compute free memory: %w", err)
 	}
-	p.seen, err = recent.Sizes()
-	p.view = view
-	return err
+	p.seen, p.view = recent.Sizes(), view
+	return nil
 }
