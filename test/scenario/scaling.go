@@ -89,7 +89,7 @@ func (c Caller) callers(model string, n int) (stop func()) {
 	return func() { close(over); all.Wait() }
 }
 
-// ScalesWithTheLoad: replicas follow the load, each is paid for before it
+// ScalesWithTheLoad has replicas follow the load, each is paid for before it
 // starts; what the budget refuses is told with figures and comes by itself
 // when slots are free; no stream is cut on the way down, and all is given back.
 func ScalesWithTheLoad(t *testing.T, h Harness) {
@@ -137,7 +137,7 @@ func ScalesWithTheLoad(t *testing.T, h Harness) {
 	VerifyClean(t, h)
 }
 
-// SleepsAndWakes: a model that nobody calls sleeps, keeps its slot and its
+// SleepsAndWakes says that a model that nobody calls sleeps, keeps its slot and its
 // proofs, also over a crash; the first call wakes it and is answered, and many
 // callers wake it once.
 func SleepsAndWakes(t *testing.T, h Harness) {
@@ -241,7 +241,7 @@ func silence(t testing.TB, address, answer string) {
 	}
 }
 
-// TwoShareOneCard: two models that fit a card only one at a time are both
+// TwoShareOneCard says that two models that fit a card only one at a time are both
 // served: who is called gets the card of who is idle, both say so, both keep
 // their slots, and neither loses it again at once. The platform has one card
 // of 10 000 MiB and a residence of some seconds.
