@@ -13,6 +13,7 @@ const features = [
   'playground',
   'requests',
   'session',
+  'simulate',
   'traces',
 ];
 

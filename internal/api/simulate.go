@@ -194,5 +194,30 @@ func resultWire(r simulate.Result) openapi.SimulationResult {
 	return openapi.SimulationResult{
 		Name: r.Name, GpuHours: r.GPUHours, Attainment: r.Attainment, Late: r.Late,
 		FirstChunkSeconds: percentiles(r.FirstChunk), WaitSeconds: percentiles(r.Wait), ColdStarts: r.ColdStarts, DirectionChanges: r.DirectionChanges,
+		Timeline: timelineWire(r.Timeline),
 	}
+}
+
+// maxPoints of a timeline are as many as a picture shows.
+const maxPoints = 500
+
+// timelineWire thins a timeline: of each stretch of time the most of every
+// figure stays, so that no burst is lost.
+func timelineWire(points []simulate.Point) []openapi.SimulationPoint {
+	out := []openapi.SimulationPoint{}
+	if len(points) == 0 {
+		return out
+	}
+	begin := points[0].At
+	stretch := (points[len(points)-1].At-begin)/maxPoints + 1
+	last := time.Duration(-1)
+	for _, p := range points {
+		if at := (p.At - begin) / stretch; at != last || len(points) <= maxPoints {
+			last = at
+			out = append(out, openapi.SimulationPoint{Seconds: p.At.Seconds()})
+		}
+		o := &out[len(out)-1]
+		o.Replicas, o.Ready, o.Waiting = max(o.Replicas, p.Replicas), max(o.Ready, p.Ready), max(o.Waiting, p.Waiting)
+	}
+	return out
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/elastic/simulate"
 )
 
 // bursts is a trace of an hour with one burst every ten minutes.
@@ -74,5 +76,40 @@ func TestSimulate(t *testing.T) {
 		if e := ask(map[string]any{"trace": trace}).fails(400, "invalid_request"); value(e.Field, "") != "trace" {
 			t.Errorf("%s: field %q (%s)", what, value(e.Field, ""), e.Message)
 		}
+	}
+}
+
+// A timeline is thinned without losing its peaks.
+func TestTimelineKeepsItsPeaks(t *testing.T) {
+	t.Parallel()
+	var points []simulate.Point
+	for i := range 10_000 {
+		p := simulate.Point{At: time.Duration(i) * time.Second, Replicas: 1}
+		if i == 7_654 {
+			p = simulate.Point{At: p.At, Replicas: 9, Ready: 8, Waiting: 70}
+		}
+		points = append(points, p)
+	}
+	got := timelineWire(points)
+	if len(got) == 0 || len(got) > maxPoints {
+		t.Fatalf("%d points", len(got))
+	}
+	peaks := 0
+	for i, p := range got {
+		if i > 0 && p.Seconds <= got[i-1].Seconds {
+			t.Fatalf("point %d is at %g s, after %g s", i, p.Seconds, got[i-1].Seconds)
+		}
+		if p.Replicas == 9 && p.Ready == 8 && p.Waiting == 70 {
+			peaks++
+		}
+	}
+	if peaks != 1 {
+		t.Errorf("the peak is there %d times", peaks)
+	}
+	if short := timelineWire(points[:3]); len(short) != 3 {
+		t.Errorf("a short timeline has %d points", len(short))
+	}
+	if none := timelineWire(nil); none == nil || len(none) != 0 {
+		t.Errorf("no timeline is %v", none)
 	}
 }

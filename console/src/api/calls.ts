@@ -5,6 +5,7 @@ import {
   type Limits,
   type NewKey,
   type Request,
+  type Schemas,
   type Session,
   type Submit,
 } from './client';
@@ -80,6 +81,13 @@ export const listModels = async (signal?: AbortSignal) =>
 
 export const listNodes = async (signal?: AbortSignal) =>
   (await unwrap(api.GET('/nodes', { signal }))).items;
+
+/** Why a model has so many replicas, and how that changed. */
+export const getScaling = (ref: Ref, signal?: AbortSignal) =>
+  unwrap(api.GET('/requests/{id}/scaling', { ...one(ref), signal }));
+
+/** Replays a trace through the decisions that scale models; nothing is changed. */
+export const simulate = (body: Schemas['Simulate']) => unwrap(api.POST('/simulate', { body }));
 
 /** Would a model fit now, and where? Nothing is placed. */
 export const fitNodes = (body: FitQuestion, signal?: AbortSignal) =>

@@ -6,6 +6,7 @@ export const keys = {
   request: (r: Ref) => ['request', r.tenant, r.id] as const,
   journal: (r: Ref) => ['request', r.tenant, r.id, 'journal'] as const,
   logs: (r: Ref, replica = '') => ['logs', r.tenant, r.id, replica] as const,
+  scaling: (r: Ref) => ['request', r.tenant, r.id, 'scaling'] as const,
   evidence: (r: Ref) => ['request', r.tenant, r.id, 'evidence'] as const,
   trace: (id: string) => ['trace', id] as const,
   models: ['models'] as const,

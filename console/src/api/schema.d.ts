@@ -824,6 +824,19 @@ export interface components {
             waitSeconds: components["schemas"]["SimulationPercentiles"];
             coldStarts: number;
             directionChanges: number;
+            /** @description At most 500 points over the trace, each with the most of its stretch */
+            timeline: components["schemas"]["SimulationPoint"][];
+        };
+        SimulationPoint: {
+            /**
+             * Format: double
+             * @description Since the trace's begin
+             */
+            seconds: number;
+            replicas: number;
+            ready: number;
+            /** @description Requests */
+            waiting: number;
         };
         SimulationPercentiles: {
             /** Format: double */

@@ -1,4 +1,13 @@
-import { Activity, Boxes, Cpu, House, MessageSquare, ReceiptText, Wallet } from '@lucide/vue';
+import {
+  Activity,
+  Boxes,
+  Cpu,
+  FlaskConical,
+  House,
+  MessageSquare,
+  ReceiptText,
+  Wallet,
+} from '@lucide/vue';
 
 /** The rail's entries: route name, the key after `g`, and the routes that belong to it. */
 export const navigation = [
@@ -8,6 +17,7 @@ export const navigation = [
   { name: 'models', key: 'm', icon: Boxes, routes: ['models', 'model'] },
   { name: 'fleet', key: 'f', icon: Cpu, routes: ['fleet'] },
   { name: 'playground', key: 'p', icon: MessageSquare, routes: ['playground'] },
+  { name: 'simulate', key: 's', icon: FlaskConical, routes: ['simulate'] },
   {
     name: 'budget',
     key: 't',

@@ -71,6 +71,11 @@ const routes: RouteRecordRaw[] = [
       { path: 'ledger', name: 'ledger', component: () => import('@/features/budget/Ledger.vue') },
     ],
   },
+  {
+    path: '/simulate',
+    name: 'simulate',
+    component: () => import('@/features/simulate/Page.vue'),
+  },
   { path: '/tenants', redirect: '/budget' },
   { path: '/:path(.*)*', name: 'not-found', component: () => import('./NotFound.vue') },
 ];

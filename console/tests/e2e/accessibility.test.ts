@@ -81,6 +81,7 @@ const states: { name: string; path: string; ready: (page: Page) => Promise<unkno
     ready: (p) => p.getByTestId('fit').locator('p').waitFor(),
   },
   { name: 'playground', path: 'playground', ready: (p) => p.locator('main textarea').waitFor() },
+  { name: 'simulate', path: 'simulate', ready: (p) => p.locator('main form').waitFor() },
   { name: 'budget', path: 'budget', ready: (p) => p.locator('main table').nth(2).waitFor() },
   { name: 'limits', path: 'budget/limits', ready: (p) => p.locator('main table').waitFor() },
   { name: 'keys', path: 'budget/keys', ready: (p) => p.locator('main table').waitFor() },

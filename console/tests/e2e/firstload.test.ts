@@ -22,7 +22,9 @@ const views = [
   'fleet',
   'playground',
   'budget',
+  'budget/limits',
   'budget/keys',
+  'simulate',
 ];
 
 test('no view needs more than 150 KiB of compressed script for its first load', async () => {

@@ -41,6 +41,12 @@ test('a model with its versions, replicas, speed and output, by the keyboard alo
   await first.getByRole('button', { name: 'Show the last lines' }).click();
   await first.locator('pre', { hasText: 'ready' }).waitFor();
 
+  // Why it has so many replicas: this one has a fixed number.
+  const why = first.getByTestId('scaling');
+  await why.getByText('1 wanted, 1 running, 1 ready; between 1 and 1.').waitFor();
+  await why.getByText('The count has not changed yet.').waitFor();
+  await first.getByText('hot', { exact: true }).waitFor();
+
   // A call gives the first proven figure of speed.
   const chat = { model: 'duo@v1', messages: [{ role: 'user', content: 'hi' }], stream: true };
   const answer = await dock.call(key, 'POST', '/v1/chat/completions', chat);
@@ -48,6 +54,49 @@ test('a model with its versions, replicas, speed and output, by the keyboard alo
   await first.getByRole('link', { name: 'Trace of the first call' }).waitFor();
   await page.keyboard.press('Escape');
   await page.waitForURL('**/models');
+  await close();
+});
+
+test('the latest decision is explained by its signals, and its changes are a course', async () => {
+  const { page, close } = await watch(browser, dock.url);
+  const ago = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
+  const change = (minutes: number, from: number, to: number, reason: string) => ({
+    at: ago(minutes),
+    from,
+    to,
+    reason,
+  });
+  await page.route('**/requests/duo-v1/scaling*', async (route) => {
+    const real = (await (await route.fetch()).json()) as object;
+    const inputs = [
+      { metric: 'inference_request_queue_depth', value: 14, target: 10, proposal: 3 },
+      { metric: 'kv_cache_utilization_percent', target: 80, proposal: 1 },
+    ];
+    const latest = {
+      ...change(0, 2, 3, 'BudgetBlocked'),
+      limitedBy: ['BudgetBlocked'],
+      missing: ['kv_cache_utilization_percent'],
+      inputs,
+    };
+    const items = [change(5, 1, 2, 'DesiredWithinRange'), change(30, 0, 1, 'Activated')];
+    await route.fulfill({
+      json: { ...real, max: 4, wanted: 3, running: 2, ready: 1, latest, items },
+    });
+  });
+  await signIn(page, dock.url, dock.keys['team-a'], 'models/team-a/duo');
+  const why = page.getByRole('region', { name: 'v1' }).getByTestId('scaling');
+  await why.getByText('3 wanted, 2 running, 1 ready; between 1 and 4.').waitFor();
+  await why.getByText('limited by the budget').waitFor();
+  await why.getByText(/^Not known: kv_cache_utilization_percent/).waitFor();
+  const signals = why.getByRole('table', { name: 'Signals of the latest decision' });
+  await signals.getByRole('row', { name: 'Waiting requests 14 10 3' }).waitFor();
+  await signals.getByRole('row', { name: 'KV cache, % unknown 80 1' }).waitFor();
+  const moment = why.getByRole('slider', { name: 'Moment' });
+  await moment.focus();
+  expect(await moment.getAttribute('aria-valuetext')).toMatch(/Replicas 2$/);
+  await page.keyboard.press('Home');
+  expect(await moment.getAttribute('aria-valuetext')).toMatch(/Replicas 0$/);
+  await why.getByRole('list', { name: 'Latest changes' }).getByText('0 → 1').waitFor();
   await close();
 });
 

@@ -10,6 +10,8 @@ const PER_NODE = 8;
 // A shared machine has pauses of its own: the figures are printed, and only
 // what no pause explains fails the test.
 const LOOSE_MS = 2_000;
+// Traced, on a machine with other work.
+const PATIENCE_MS = 240_000;
 
 let dock: ModelDock;
 let browser: Browser;
@@ -93,64 +95,72 @@ async function traffic(round: number): Promise<void> {
   }
 }
 
-test('a list of 10 000 requests is scrolled and filtered while others submit', async () => {
-  const { page, context, close } = await watch(browser, dock.url);
-  await signIn(page, dock.url, dock.keys.admin);
-  await page.getByText(/^10,?0\d\d requests$/).waitFor();
-  const tasks = await traceTasks(context, page);
-  const drawn = () => page.locator('main tbody tr[data-row]').count();
-  for (let round = 0; round < 5; round++) {
-    await traffic(round);
-    await page.locator('main table').hover();
-    await page.mouse.wheel(0, 30_000);
-    await page.mouse.wheel(0, -30_000);
-    expect(await drawn()).toBeLessThan(200);
-  }
-  await page.keyboard.press('/');
-  await page.keyboard.type('many-777');
-  await page.getByText('11 requests', { exact: true }).waitFor();
-  report('10 000 requests', await tasks());
-  await close();
-});
+test(
+  'a list of 10 000 requests is scrolled and filtered while others submit',
+  async () => {
+    const { page, context, close } = await watch(browser, dock.url);
+    await signIn(page, dock.url, dock.keys.admin);
+    await page.getByText(/^10,?0\d\d requests$/).waitFor();
+    const tasks = await traceTasks(context, page);
+    const drawn = () => page.locator('main tbody tr[data-row]').count();
+    for (let round = 0; round < 5; round++) {
+      await traffic(round);
+      await page.locator('main table').hover();
+      await page.mouse.wheel(0, 30_000);
+      await page.mouse.wheel(0, -30_000);
+      expect(await drawn()).toBeLessThan(200);
+    }
+    await page.keyboard.press('/');
+    await page.keyboard.type('many-777');
+    await page.getByText('11 requests', { exact: true }).waitFor();
+    report('10 000 requests', await tasks());
+    await close();
+  },
+  PATIENCE_MS,
+);
 
-test('512 cards on 64 nodes are read by pointer and keys while they change', async () => {
-  const { page, context, close } = await watch(browser, dock.url);
-  // One machine is one node: its own cards, shown as if 64 machines had them.
-  await page.route('**/nodes', async (route) => {
-    const answer = await route.fetch();
-    const { items } = (await answer.json()) as { items: { cards: unknown[] }[] };
-    const [one] = items;
-    const nodes = Array.from({ length: CARDS / PER_NODE }, (_, n) => ({
-      ...one,
-      node: `node-${n + 1}`,
-      cards: one?.cards.slice(n * PER_NODE, (n + 1) * PER_NODE),
-    }));
-    await route.fulfill({ json: { items: nodes, next: '' } });
-  });
-  await signIn(page, dock.url, dock.keys.admin, 'fleet');
-  await page.getByText('64 nodes · 512 cards').waitFor();
-  const bars = page.locator('[data-card]');
-  expect(await bars.count()).toBe(CARDS);
-  // All of it is on one screen at the design's size.
-  const last = await bars.last().boundingBox();
-  expect(last && last.y + last.height).toBeLessThanOrEqual(900);
+test(
+  '512 cards on 64 nodes are read by pointer and keys while they change',
+  async () => {
+    const { page, context, close } = await watch(browser, dock.url);
+    // One machine is one node: its own cards, shown as if 64 machines had them.
+    await page.route('**/nodes', async (route) => {
+      const answer = await route.fetch();
+      const { items } = (await answer.json()) as { items: { cards: unknown[] }[] };
+      const [one] = items;
+      const nodes = Array.from({ length: CARDS / PER_NODE }, (_, n) => ({
+        ...one,
+        node: `node-${n + 1}`,
+        cards: one?.cards.slice(n * PER_NODE, (n + 1) * PER_NODE),
+      }));
+      await route.fulfill({ json: { items: nodes, next: '' } });
+    });
+    await signIn(page, dock.url, dock.keys.admin, 'fleet');
+    await page.getByText('64 nodes · 512 cards').waitFor();
+    const bars = page.locator('[data-card]');
+    expect(await bars.count()).toBe(CARDS);
+    // All of it is on one screen at the design's size.
+    const last = await bars.last().boundingBox();
+    expect(last && last.y + last.height).toBeLessThanOrEqual(900);
 
-  const tasks = await traceTasks(context, page);
-  const looked = page.getByTestId('looked');
-  for (let round = 10; round < 15; round++) {
-    await traffic(round);
-    await bars.nth(round * 20).hover();
-  }
-  await looked.getByText('node-36').waitFor(); // card 280
-  await bars.first().focus();
-  await page.keyboard.press('ArrowRight');
-  await looked.getByText('Card 1', { exact: true }).waitFor();
-  await page.keyboard.press('ArrowDown');
-  await looked.getByText('node-2', { exact: true }).waitFor();
-  await page.keyboard.press('End');
-  await until('focus on the last card', async () =>
-    (await bars.last().evaluate((e) => e === document.activeElement)) ? true : undefined,
-  );
-  report('512 cards', await tasks());
-  await close();
-});
+    const tasks = await traceTasks(context, page);
+    const looked = page.getByTestId('looked');
+    for (let round = 10; round < 15; round++) {
+      await traffic(round);
+      await bars.nth(round * 20).hover();
+    }
+    await looked.getByText('node-36').waitFor(); // card 280
+    await bars.first().focus();
+    await page.keyboard.press('ArrowRight');
+    await looked.getByText('Card 1', { exact: true }).waitFor();
+    await page.keyboard.press('ArrowDown');
+    await looked.getByText('node-2', { exact: true }).waitFor();
+    await page.keyboard.press('End');
+    await until('focus on the last card', async () =>
+      (await bars.last().evaluate((e) => e === document.activeElement)) ? true : undefined,
+    );
+    report('512 cards', await tasks());
+    await close();
+  },
+  PATIENCE_MS,
+);

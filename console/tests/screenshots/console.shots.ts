@@ -43,6 +43,13 @@ async function furnish(): Promise<void> {
   await dock.call(admin, 'PUT', '/pools/default', { cap: 32 });
   await dock.call(admin, 'PUT', '/tenants/team-a/quota', { cap: 12 });
   await dock.call(admin, 'PUT', '/tenants/team-b/quota', { cap: 8 });
+  await dock.call(admin, 'PUT', '/tenants/team-b/limits', {
+    requestsPerMinute: 600,
+    tokensPerMinute: 50_000,
+    perKey: { concurrency: 4 },
+    maxPriority: 80,
+    maxClass: 'default',
+  });
   for (const { tenant, id, mib, min } of models) {
     const model = { gpuMemoryMiB: mib, replicas: { min, max: min } };
     await submit(tenant, { id, cost: 1, priority: 60, model });
@@ -94,6 +101,11 @@ async function ask(page: Page): Promise<void> {
   await page.locator('main button[type=submit]').waitFor(); // the answer is complete
 }
 
+async function replay(page: Page): Promise<void> {
+  await page.locator('main header button').click();
+  await page.locator('main table').waitFor();
+}
+
 const row = (p: Page) => p.locator('main tbody tr').first().waitFor();
 const shots: Shot[] = [
   {
@@ -130,8 +142,11 @@ const shots: Shot[] = [
   },
   {
     name: 'fleet',
-    path: () => 'fleet?view=picture',
-    ready: (p) => p.locator('[data-card]:has(span + span + span)').first().hover(),
+    path: () => 'fleet?view=picture&fit=12288',
+    ready: async (p) => {
+      await p.getByTestId('fit').locator('p').waitFor();
+      await p.locator('[data-card]:has(span + span + span)').first().hover();
+    },
   },
   {
     name: 'fleet-figures',
@@ -140,6 +155,8 @@ const shots: Shot[] = [
   },
   { name: 'playground', path: () => 'playground?model=bge-reranker&owner=team-a', ready: ask },
   { name: 'budget', path: () => 'budget', ready: (p) => p.locator('main table').nth(2).waitFor() },
+  { name: 'limits', path: () => 'budget/limits', ready: row },
+  { name: 'simulate', path: () => 'simulate', ready: replay },
   { name: 'keys', path: () => 'budget/keys', ready: row },
   { name: 'grants', path: () => 'budget/grants', ready: row },
   {

@@ -1271,6 +1271,18 @@ type SimulationPercentiles struct {
 	P99 float64 `json:"p99"`
 }
 
+// SimulationPoint defines model for SimulationPoint.
+type SimulationPoint struct {
+	Ready    int `json:"ready"`
+	Replicas int `json:"replicas"`
+
+	// Seconds Since the trace's begin
+	Seconds float64 `json:"seconds"`
+
+	// Waiting Requests
+	Waiting int `json:"waiting"`
+}
+
 // SimulationResult defines model for SimulationResult.
 type SimulationResult struct {
 	// Attainment Share of first chunks within the objective
@@ -1281,7 +1293,10 @@ type SimulationResult struct {
 	GpuHours          float64               `json:"gpuHours"`
 	Late              int                   `json:"late"`
 	Name              string                `json:"name"`
-	WaitSeconds       SimulationPercentiles `json:"waitSeconds"`
+
+	// Timeline At most 500 points over the trace, each with the most of its stretch
+	Timeline    []SimulationPoint     `json:"timeline"`
+	WaitSeconds SimulationPercentiles `json:"waitSeconds"`
 }
 
 // Standing The figures behind a waiting request's reason

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/vue-query';
 import { computed, type MaybeRefOrGetter, toValue } from 'vue';
-import { getEvidence, type Ref } from '@/api/calls';
+import { getEvidence, getScaling, type Ref } from '@/api/calls';
 import { keys } from '@/api/keys';
 
 const AGAIN_MS = 5_000;
@@ -12,4 +12,12 @@ export const useVersionEvidence = (ref: MaybeRefOrGetter<Ref>, wanted: MaybeRefO
     queryFn: ({ signal }) => getEvidence(toValue(ref), signal),
     enabled: computed(() => toValue(wanted)),
     refetchInterval: AGAIN_MS,
+  });
+
+/** Decisions are made every few seconds and not hinted, so they are read again. */
+export const useScaling = (ref: MaybeRefOrGetter<Ref>) =>
+  useQuery({
+    queryKey: computed(() => keys.scaling(toValue(ref))),
+    queryFn: ({ signal }) => getScaling(toValue(ref), signal),
+    refetchInterval: (query) => (query.state.error ? false : AGAIN_MS),
   });
