@@ -19,12 +19,14 @@ func readAnswer(r *bufio.Reader, began func()) error {
 	defer func() { _ = response.Body.Close() }()
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	streams := media == "text/event-stream"
+	const tail = 200
 	var last []byte
 	buffer := make([]byte, 4<<10)
 	for {
 		n, err := response.Body.Read(buffer)
 		if n > 0 {
-			last = append(last[:0], buffer[max(0, n-200):n]...)
+			last = append(last, buffer[max(0, n-tail):n]...)
+			last = last[max(0, len(last)-tail):]
 			if began != nil {
 				began()
 				began = nil

@@ -15,6 +15,8 @@ const (
 	// maxHeld is how much of one event is kept until its end is there. What
 	// is longer passes unread.
 	maxHeld = 256 << 10
+	// wideWindow is how much of a flood is read at once.
+	wideWindow = 32 << 10
 	// afterDone is how long an engine may keep its connection open after
 	// [DONE] before it is taken as the end.
 	afterDone = time.Second
@@ -34,6 +36,8 @@ type streamRelay struct {
 	scan   wire.EventScanner
 	reader wire.Reader
 	base   [smallBuffer]byte // the first window, which most streams never outgrow
+	wide   *[wideWindow]byte // the window of a flood; nil: there is none
+	full   bool              // the last read left hardly any room
 	window []byte            // window[:filled] was read
 	filled int
 	unsent bool // something was written and not flushed
@@ -55,6 +59,7 @@ func (g *Gateway) relayStream(x *exchange, a *answer, dropUsage bool) error {
 	}
 	s.reset(x, a.Abort, dropUsage)
 	defer func() {
+		s.narrow()
 		s.x, s.rc, s.cancel, s.window = nil, nil, nil, nil
 		g.streams.Put(s)
 	}()
@@ -95,7 +100,9 @@ func (s *streamRelay) reset(x *exchange, cancel func(), dropUsage bool) {
 
 func (s *streamRelay) run(source io.Reader) error {
 	for {
+		room := len(s.window) - s.filled
 		n, err := source.Read(s.window[s.filled:])
+		s.full = n > room-room/8 // what frames took is not in n
 		if n > 0 {
 			s.filled += n
 			if ended, err := s.pass(); ended || err != nil {
@@ -109,8 +116,23 @@ func (s *streamRelay) run(source io.Reader) error {
 			if err := s.makeRoom(); err != nil {
 				return err
 			}
+		} else if s.full {
+			s.widen()
 		}
 	}
+}
+
+// widen takes a larger window where events come faster than they are passed
+// on, so that more of them are read and written at once.
+func (s *streamRelay) widen() {
+	if len(s.window) >= wideWindow {
+		return
+	}
+	if s.wide, _ = s.x.g.floods.Get().(*[wideWindow]byte); s.wide == nil {
+		s.wide = new([wideWindow]byte)
+	}
+	copy(s.wide[:], s.window[:s.filled])
+	s.window = s.wide[:]
 }
 
 // pass writes all complete events of the window. It ends the stream after an
@@ -256,6 +278,7 @@ func (s *streamRelay) makeRoom() error {
 		grown := make([]byte, min(4*len(s.window), maxHeld))
 		copy(grown, s.window)
 		s.window = grown
+		s.narrow()
 		return nil
 	}
 	if err := s.write(s.window); err != nil {
@@ -366,7 +389,16 @@ func (s *streamRelay) fail(f *failure) error {
 
 // shrink gives a grown window back as soon as it is not needed any more.
 func (s *streamRelay) shrink() {
-	if len(s.window) > len(s.base) && s.filled == 0 {
+	if len(s.window) > len(s.base) && s.filled == 0 && !s.full {
 		s.window = s.base[:]
+		s.narrow()
+	}
+}
+
+// narrow lets another flood have the window of this one.
+func (s *streamRelay) narrow() {
+	if s.wide != nil {
+		s.x.g.floods.Put(s.wide)
+		s.wide = nil
 	}
 }

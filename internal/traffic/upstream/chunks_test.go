@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http/httputil"
@@ -20,7 +21,7 @@ func decoded(raw string, ahead, step, buffer int) (string, *chunks, error) {
 		p := make([]byte, buffer)
 		n, err := c.Read(p)
 		out.Write(p[:n])
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return out.String(), c, nil
 		}
 		if err != nil {
