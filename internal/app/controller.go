@@ -23,6 +23,7 @@ import (
 	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/traffic/feed"
 	"modeldock.io/internal/traffic/gateway"
+	"modeldock.io/internal/traffic/spans"
 )
 
 // controller is a process of the control plane beside others on one database.
@@ -33,6 +34,7 @@ type controller struct {
 	directory *directory   // of what gateways decide by; nil unless they ask here
 	feed      *feed.Server // the same
 	tls       *tls.Config  // nil: none
+	spans     spans.Sender // of requests' traces
 	forwarded http.Handler // of console users' calls
 	scaler    *scaler.Scaler
 }
@@ -113,8 +115,12 @@ func (c *controller) build(ctx context.Context) error {
 	}
 	if link := c.opts.Gateways; link.Listen != "" {
 		c.directory = newDirectory(c.ledger, c.target, c.clock, c.log)
+		if c.spans, err = spans.OpenAs(ctx, "modeldock-controller", os.Getenv, c.log); err != nil {
+			return err
+		}
+		sink := &journeys{spans: c.spans, ledger: c.ledger, log: c.log}
 		c.feed = feed.NewServer(feed.ServerConfig{
-			Token: link.Token, Snapshot: c.directory.taken, Refresh: c.directory.refreshSince, Store: c.ledger.PutInferences, Wake: c.scaler.Wake, Clock: c.clock, Logger: c.log,
+			Token: link.Token, Snapshot: c.directory.taken, Refresh: c.directory.refreshSince, Store: sink.put, Wake: c.scaler.Wake, Clock: c.clock, Logger: c.log,
 		})
 		c.directory.changed = c.feed.Changed
 	}
@@ -182,6 +188,9 @@ func (c *controller) serve(ctx context.Context, on listeners, out io.Writer, sta
 	stopWork()
 	c.loops.Wait()
 	_ = watched.Close()
+	last, cancelLast := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancelLast()
+	err = errors.Join(err, c.spans.Close(last))
 	c.log.Info("stopped")
 	return err
 }

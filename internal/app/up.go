@@ -183,14 +183,15 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 	if err = p.directory.refresh(ctx); err != nil {
 		return fmt.Errorf("make the gateway's first snapshot: %w", err)
 	}
-	if p.recorder, err = gateway.NewBatchRecorder(p.ledger.PutInferences, p.log, p.registry); err != nil {
+	if p.tells, err = openTelemetry(ctx, p.opts.AccessLog, p.log); err != nil {
+		return err
+	}
+	sink := &journeys{spans: p.tells.spans, ledger: p.ledger, log: p.log}
+	if p.recorder, err = gateway.NewBatchRecorder(sink.put, p.log, p.registry); err != nil {
 		return fmt.Errorf("build the evidence recorder: %w", err)
 	}
 	if p.counts, err = openCounts(p.opts.Counts, p.clock, p.log, p.registry); err != nil {
 		return fmt.Errorf("prepare limits and result cache: %w", err)
-	}
-	if p.tells, err = openTelemetry(ctx, p.opts.AccessLog, p.log); err != nil {
-		return err
 	}
 	p.gateway, err = gateway.New(p.tells.configure(gateway.Config{
 		Snapshot: p.directory.snapshot, Refresh: p.directory.refreshSince, Table: p.table, Recorder: p.recorder, Clock: p.clock, Logger: p.log,

@@ -67,6 +67,7 @@ func (x *exchange) endSpan() {
 		attribute.Bool("gen_ai.request.stream", rec.Stream),
 	)
 	if rec.ReservationID != "" {
+		x.linkSpan(rec)
 		x.span.SetAttributes(attribute.String("gen_ai.response.model", rec.Owner+"/"+rec.Model+"@"+rec.Version))
 	}
 	if rec.EndpointUID != "" {
@@ -94,4 +95,17 @@ func (x *exchange) endSpan() {
 	if !rec.FirstContentAt.IsZero() {
 		x.span.SetAttributes(attribute.Float64("gen_ai.response.time_to_first_chunk", rec.FirstContentAt.Sub(rec.ReceivedAt).Seconds()))
 	}
+}
+
+// linkSpan names the trace of the reservation that the call was served by.
+func (x *exchange) linkSpan(rec *traffic.Inference) {
+	s := x.g.cfg.Snapshot()
+	if s == nil || s.Ledger == "" {
+		return
+	}
+	id, root := traffic.JourneyID(s.Ledger, rec.Owner, rec.ReservationID)
+	x.span.AddLink(trace.Link{
+		SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: root, TraceFlags: trace.FlagsSampled, Remote: true}),
+		Attributes:  []attribute.KeyValue{attribute.String("modeldock.reservation", rec.ReservationID)},
+	})
 }

@@ -1,6 +1,7 @@
 // Package spans sends the traffic account's traces to an OpenTelemetry
 // collector: one span for each call of a model, with the gen_ai attributes of
-// the semantic conventions. Nothing is made or sent unless the environment
+// the semantic conventions, and one trace of each reservation from its submit to
+// its first chunk, which the calls of its model are linked to. Nothing is made or sent unless the environment
 // names a collector.
 package spans
 
@@ -39,6 +40,11 @@ type Sender struct{ provider *sdktrace.TracerProvider }
 // no collector is named. The collector need not be there: spans that cannot be
 // sent are dropped and logged.
 func Open(ctx context.Context, getenv func(string) string, log *slog.Logger) (Sender, error) {
+	return OpenAs(ctx, "modeldock-gateway", getenv, log)
+}
+
+// OpenAs is Open for a process of another name.
+func OpenAs(ctx context.Context, service string, getenv func(string) string, log *slog.Logger) (Sender, error) {
 	if getenv(variableDisabled) == "true" || getenv(variableEndpoint) == "" && getenv(variableTraces) == "" {
 		return Sender{}, nil
 	}
@@ -49,12 +55,12 @@ func Open(ctx context.Context, getenv func(string) string, log *slog.Logger) (Se
 	if err != nil {
 		return Sender{}, fmt.Errorf("prepare to send traces: %w", err)
 	}
-	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "modeldock-gateway")), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service)), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return Sender{}, fmt.Errorf("describe this process in traces: %w", err)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces cannot be sent", "error", err) }))
-	return Sender{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))}, nil
+	return Sender{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about), sdktrace.WithIDGenerator(ids{}))}, nil
 }
 
 // Tracer makes the spans; nil if none are sent.
