@@ -1,7 +1,7 @@
 # Everyday commands. The two that a newcomer needs are scripts/start.sh and
 # scripts/test.sh; these are the parts they are made of.
 
-.PHONY: build image cluster console test quick lint generate metrics verify bench soak fuzz
+.PHONY: build image release licences cluster console test quick lint generate metrics verify bench soak fuzz
 
 build:
 	. scripts/lib.sh && build_binaries
@@ -9,6 +9,14 @@ build:
 # Container images, without a daemon, into bin/images.
 image:
 	scripts/image.sh
+
+# Everything that is given away, with lists and checksums: make release VERSION=0.1.0
+release:
+	scripts/release.sh build $(VERSION)
+
+# What our programs are made of, and under which licences.
+licences:
+	go run ./deploy/licences
 
 console:
 	. scripts/lib.sh && need_node && build_console
@@ -53,7 +61,7 @@ soak:
 	MODELDOCK_SOAK_SECONDS=300 go test -count=1 -tags "soak mariadb" -timeout 60m -run KillAny -v ./test/scenario/...
 	MODELDOCK_OUTAGE_SECONDS=600 go test -count=1 -tags "mariadb redis" -timeout 30m -run OutageBehind -v ./test/scenario/...
 	cd test/cluster && MODELDOCK_STORM=long CGO_ENABLED=0 go test -count=1 -timeout 30m -tags cluster -run Storm -v ./placement
-	cd test/cluster && MODELDOCK_FAULTS=long CGO_ENABLED=0 go test -count=1 -parallel 1 -timeout 60m -v ./faults
+	cd test/cluster && MODELDOCK_FAULTS=long MODELDOCK_SOAK_SECONDS=1800 CGO_ENABLED=0 go test -count=1 -parallel 1 -timeout 120m -v ./faults
 	go test -count=1 -tags soak -timeout 60m -run 'HostileStreams|ColdStartEstimates|GreedyTenant$$|LeavingAtRandom|ColdModelIsFlooded' -v ./internal/traffic/gateway
 	MODELDOCK_SOAK_KILLS=50 go test -count=1 -tags soak -timeout 60m -run KillNine -v ./test/scenario/...
 

@@ -2,7 +2,11 @@
 // are files of the Helm chart, which is their only home.
 package deploy
 
-import "embed"
+import (
+	"embed"
+	"fmt"
+	"strings"
+)
 
 // CRDs holds the custom resource definitions, in the folder charts/modeldock/crds.
 //
@@ -15,30 +19,42 @@ var CRDs embed.FS
 //go:embed charts/modeldock/rights
 var Rights embed.FS
 
+// RightsOf returns the files of Rights that have these names.
+func RightsOf(names ...string) (string, error) {
+	var parts []string
+	for _, name := range names {
+		text, err := Rights.ReadFile("charts/modeldock/rights/" + name + ".yaml")
+		if err != nil {
+			return "", fmt.Errorf("read the rights of %s: %w", name, err)
+		}
+		parts = append(parts, string(text))
+	}
+	return strings.Join(parts, "\n---\n"), nil
+}
+
 // System is the manifest of the namespace of an installation without Helm.
 //
 //go:embed system.yaml
 var System string
 
-// Agent holds the rights of node agents, in the folder agent.
+// DeviceClass is what a cluster needs whose agents deliver cards by dynamic
+// resource allocation.
 //
-//go:embed agent
-var Agent embed.FS
+//go:embed charts/modeldock/cards/deviceclass.yaml
+var DeviceClass string
 
-// DRA holds what a cluster needs whose agents deliver cards by dynamic
-// resource allocation, in the folder dra.
+// SchedulerConfig is the configuration of modeldock-scheduler.
 //
-//go:embed dra
-var DRA embed.FS
-
-// Scheduler holds the rights and the configuration of modeldock-scheduler, in
-// the folder scheduler.
-//
-//go:embed scheduler
-var Scheduler embed.FS
+//go:embed charts/modeldock/cards/scheduler.yaml
+var SchedulerConfig string
 
 // Policies holds what the API server refuses and adds by itself, in the folder
-// policies.
+// charts/modeldock/policies. Where cards come by claims, those that ClaimPolicies
+// names are enough.
 //
-//go:embed policies
+//go:embed charts/modeldock/policies
 var Policies embed.FS
+
+// ClaimPolicies are the files of Policies that concern every container,
+// whichever way cards come.
+func ClaimPolicies() []string { return []string{"decision.yaml", "void.yaml"} }

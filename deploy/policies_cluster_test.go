@@ -4,10 +4,11 @@ package deploy_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path"
 	"strings"
 	"testing"
 	"time"
@@ -66,10 +67,18 @@ func run(m *testing.M) (code int) {
 
 // furnish applies what an installation has, and waits until it is in force.
 func furnish(ctx context.Context) error {
-	for _, from := range []fs.FS{deploy.Scheduler, deploy.Policies} {
-		if err := apply(ctx, from); err != nil {
-			return err
-		}
+	if err := applyText(ctx, "the namespace", deploy.System); err != nil {
+		return err
+	}
+	rights, err := deploy.RightsOf("scheduler")
+	if err == nil {
+		err = applyText(ctx, "the scheduler's rights", rights)
+	}
+	if err == nil {
+		err = apply(ctx, deploy.Policies)
+	}
+	if err != nil {
+		return err
 	}
 	for _, name := range []string{"tenants", "others"} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -124,27 +133,29 @@ func notYet(ctx context.Context) string {
 
 func apply(ctx context.Context, from fs.FS) error {
 	return fs.WalkDir(from, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || path.Base(name) == "config.yaml" {
+		if err != nil || d.IsDir() {
 			return err
 		}
-		f, err := from.Open(name)
+		text, err := fs.ReadFile(from, name)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = f.Close() }() // it is only read
-		for dec := yaml.NewYAMLOrJSONDecoder(f, 4096); ; {
-			var u unstructured.Unstructured
-			if err := dec.Decode(&u); err != nil {
-				if err.Error() == "EOF" {
-					return nil
-				}
-				return fmt.Errorf("read %s: %w", name, err)
-			}
-			if err := server.Client.Create(ctx, &u); client.IgnoreAlreadyExists(err) != nil {
-				return fmt.Errorf("apply %s: %w", name, err)
-			}
-		}
+		return applyText(ctx, name, string(text))
 	})
+}
+
+func applyText(ctx context.Context, name, text string) error {
+	for dec := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
+		var u unstructured.Unstructured
+		if err := dec.Decode(&u); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		if err := server.Client.Create(ctx, &u); client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("apply %s: %w", name, err)
+		}
+	}
 }
 
 func newPod(name string, annotations map[string]string) *corev1.Pod {
@@ -190,15 +201,28 @@ func TestRequestsAreCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := p.Spec.Containers[0]
-	if got := first.Resources.Limits["modeldock.io/gpu-memory"]; p.Spec.SchedulerName != "modeldock-scheduler" || got.Value() != 80 || len(first.Env) != 1 || len(p.Spec.Containers) != 2 {
+	if got := first.Resources.Limits["modeldock.io/gpu-memory"]; p.Spec.SchedulerName != "modeldock-scheduler" || got.Value() != 80 || len(first.Env) != 3 || len(p.Spec.Containers) != 2 {
 		t.Errorf("scheduler %s, %s chunks, %+v", p.Spec.SchedulerName, got.String(), p.Spec.Containers)
 	}
+	told := 0
+	for _, e := range first.Env {
+		if (e.Name == variable || e.Name == "MODELDOCK_CARD") && e.ValueFrom != nil && e.ValueFrom.FieldRef.FieldPath == "metadata.annotations['"+card+"']" {
+			told++
+		}
+	}
+	if told != 2 {
+		t.Errorf("its first container is told of its card by %+v", first.Env)
+	}
+	if e := p.Spec.Containers[1].Env; len(e) != 1 || e[0].Name != variable || e[0].Value != "void" {
+		t.Errorf("its second container has %+v", e)
+	}
 	plain := newPod("plain", nil)
+	plain.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "x"}}
 	plain.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
 	if err := server.Client.Create(t.Context(), plain); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range plain.Spec.Containers {
+	for _, c := range append(plain.Spec.InitContainers, plain.Spec.Containers...) {
 		if last := c.Env[len(c.Env)-1]; last.Name != variable || last.Value != "void" {
 			t.Errorf("%s of a Pod without cards has %+v", c.Name, c.Env)
 		}
@@ -224,6 +248,15 @@ func TestDecisionsAreNotForUsers(t *testing.T) {
 	initial := newPod("spoof", nil)
 	initial.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "x", Env: []corev1.EnvVar{{Name: variable, Value: "all"}}}}
 	wantDenied(t, "a variable of an init container", server.Client.Create(ctx, initial), policy, variable+" must not be set")
+	// Where no tenants are, tools may look at every card, but no Pod with cards may.
+	tool := newPod("tool", nil)
+	tool.Namespace, tool.Spec.Containers[0].Env = "others", []corev1.EnvVar{{Name: variable, Value: "all"}}
+	if err := server.Client.Create(ctx, tool); err != nil {
+		t.Errorf("a tool where no tenants are: %v", err)
+	}
+	asking := newPod("spoof", map[string]string{memory: "1"})
+	asking.Namespace, asking.Spec.Containers[0].Env = "others", tool.Spec.Containers[0].Env
+	wantDenied(t, "a variable where no tenants are", server.Client.Create(ctx, asking), policy, variable+" must not be set")
 	// The way that operators hand the decision over stays open.
 	own := newPod("own", map[string]string{memory: "1"})
 	own.Spec.Containers[0].Env = []corev1.EnvVar{{Name: variable, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + card + "']"}}}}
@@ -286,5 +319,37 @@ func TestBindings(t *testing.T) {
 	}
 	if err := bind(server.Client, other, binding(nil)); err != nil {
 		t.Errorf("a Binding where no tenants are: %v", err)
+	}
+}
+
+// A container that is added to a running Pod sees no card, whatever it says.
+func TestDebugContainersSeeNoCard(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	p := newPod("debugged", map[string]string{memory: "4096"})
+	if err := server.Client.Create(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	add := func(c corev1.EphemeralContainerCommon) error {
+		if err := server.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			return err
+		}
+		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: c})
+		return server.Client.SubResource("ephemeralcontainers").Update(ctx, p)
+	}
+	for _, name := range []string{"plain", "another"} { // the second leaves the first as it is
+		if err := add(corev1.EphemeralContainerCommon{Name: name, Image: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		last := p.Spec.EphemeralContainers[len(p.Spec.EphemeralContainers)-1]
+		if last.Name != name || len(last.Env) != 1 || last.Env[0].Name != variable || last.Env[0].Value != "void" {
+			t.Errorf("%s: %+v", name, p.Spec.EphemeralContainers)
+		}
+	}
+	for _, e := range []corev1.EnvVar{
+		{Name: variable, Value: "all"},
+		{Name: variable, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['other']"}}},
+	} {
+		wantDenied(t, "a variable of a debug container", add(corev1.EphemeralContainerCommon{Name: "spoof", Image: "x", Env: []corev1.EnvVar{e}}), "modeldock-gpu-decision", "it sees no card")
 	}
 }

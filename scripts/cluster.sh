@@ -16,6 +16,7 @@ if [ "${1:-}" = up ]; then
   shift
   build_console
   CGO_ENABLED=0 go build -o bin/cluster-modeldock ./cmd/modeldock
-  exec bin/cluster "$verb" --modeldock "$PWD/bin/cluster-modeldock" "$@"
+  CGO_ENABLED=0 go build -C scheduler -ldflags "-s -w" -o ../bin/cluster-modeldock-scheduler ./cmd/modeldock-scheduler
+  exec bin/cluster "$verb" --modeldock "$PWD/bin/cluster-modeldock" --scheduler "$PWD/bin/cluster-modeldock-scheduler" "$@"
 fi
 exec bin/cluster "$@"

@@ -134,24 +134,26 @@ on_kubernetes() {
   fi
   tail -n 1 "$work/kubernetes.log"
   part "what nodes run is built"
-  local tests=(env CGO_ENABLED=0 MODELDOCK_STATIC_BIN="$work/static/modeldock" "$tally")
+  local tests=(env CGO_ENABLED=0 MODELDOCK_STATIC_BIN="$work/static/modeldock" MODELDOCK_SCHEDULER_BIN="$work/static/modeldock-scheduler" "$tally")
   CGO_ENABLED=0 go build -o "$work/static/modeldock" ./cmd/modeldock || die "modeldock does not build without a C compiler"
+  CGO_ENABLED=0 go build -C scheduler -ldflags "-s -w" -o "$work/static/modeldock-scheduler" ./cmd/modeldock-scheduler || die "modeldock-scheduler does not build"
   part "the test cluster itself"
   "${tests[@]}" -C test/cluster -count=1 -timeout 10m -tags cluster . ./binaries
   part "delivery, operator, endpoints and preflight on a real API server"
   "${tests[@]}" -count=1 -timeout 15m -tags cluster ./internal/delivery/kube/ ./internal/delivery/operator/ ./internal/traffic/route/kube/ ./internal/preflight/
   part "on a real Kubernetes: the stories, and every broken link"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 4 ./oncluster
-  part "on a real Kubernetes: controllers killed, and API server, database and controllers away for 10 s"
-  "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./faults
+  part "on a real Kubernetes: Pods placed by the memory of each card, and containers that see exactly theirs"
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement ./cards
+  part "on a real Kubernetes: controllers killed; API server, database and controllers away for 10 s; soak, short form of 2 min"
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 1 ./faults
   part "the autoscaler of Kubernetes: its decisions as recorded, and models scaled by it"
   "${tests[@]}" -C test/hpaparity -count=1 -timeout 10m ./...
   "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./autoscaling
   part "the Helm chart: installed twice, upgraded under streams, taken away; alert rules"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./chart ./monitoring
   part "the scheduler of cards, and the policies of the API server"
-  "${tests[@]}" -C scheduler -count=1 -timeout 10m ./...
-  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement
+  "${tests[@]}" -C scheduler -count=1 -timeout 10m -tags redis ./...
   "$tally" -count=1 -timeout 10m -tags cluster ./deploy
   layer "what killed clusters held is given back" env CGO_ENABLED=0 go run -C test/cluster ./cmd/cluster free
 }
@@ -177,8 +179,12 @@ if [ "$mode" = quick ]; then
 fi
 
 if [ "$mode" = cluster ]; then
-  layer "MariaDB is installed" bash -c '. scripts/lib.sh; install_packages mariadb-server'
+  layer "MariaDB and Redis are installed" bash -c '. scripts/lib.sh; install_packages mariadb-server redis-server'
+  layer "a browser is installed" bash -c '. scripts/lib.sh; install_packages chromium'
   build_kubernetes
+  # What runs on the cluster has the console inside, and a browser tells its story.
+  need_node
+  layer "console build" build_console
   on_kubernetes
   finish
   exit

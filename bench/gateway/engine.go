@@ -17,7 +17,8 @@ import (
 type engine struct {
 	*http.Server
 	address string
-	running atomic.Int64 // requests that it answers right now
+	running atomic.Int64                  // requests that it answers right now
+	over    atomic.Pointer[chan struct{}] // closed when all running streams are to end
 }
 
 const (
@@ -39,14 +40,17 @@ func startEngine() (*engine, error) {
 		return nil, fmt.Errorf("start the mock engine: %w", err)
 	}
 	e := &engine{address: listener.Addr().String()}
+	e.over.Store(new(make(chan struct{})))
 	e.Server = &http.Server{Handler: http.HandlerFunc(e.answer), ReadHeaderTimeout: time.Minute}
 	go func() { _ = e.Serve(listener) }()
 	return e, nil
 }
 
-// idle waits until nothing runs any more: what one measurement has left behind
-// must not disturb the next.
+// idle ends all streams and waits until nothing runs any more: what one round
+// has left behind must not disturb the next. Not every side tells the engine
+// that its callers have left.
 func (e *engine) idle(ctx context.Context) error {
+	close(*e.over.Swap(new(make(chan struct{}))))
 	for e.running.Load() > 0 {
 		select {
 		case <-ctx.Done():
@@ -60,6 +64,7 @@ func (e *engine) idle(ctx context.Context) error {
 func (e *engine) answer(w http.ResponseWriter, r *http.Request) {
 	e.running.Add(1)
 	defer e.running.Add(-1)
+	over := *e.over.Load()
 	_, _ = io.Copy(io.Discard, r.Body)
 	count, _ := strconv.Atoi(r.Header.Get(eventsHeader))
 	if count == 0 {
@@ -89,6 +94,8 @@ func (e *engine) answer(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-ticks:
 		case <-r.Context().Done():
+			return
+		case <-over:
 			return
 		}
 	}

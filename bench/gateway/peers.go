@@ -93,8 +93,10 @@ func startPortkey(ctx context.Context, engine string) (*side, error) {
 	if err != nil {
 		return nil, fmt.Errorf("choose a port for Portkey: %w", err)
 	}
+	command := child(ctx, node, program, "--headless", "--port="+port)
+	command.Stderr = nil // it tells of each caller who leaves
 	return begin(ctx, &side{
-		name: "Portkey", address: address, command: child(ctx, node, program, "--headless", "--port="+port), share: 10,
+		name: "Portkey", address: address, command: command, share: 10,
 		header: "x-portkey-provider: openai\r\nx-portkey-custom-host: http://" + engine + "/v1\r\n" +
 			"x-portkey-forward-headers: " + eventsHeader + "," + bunchHeader + "," + paceHeader + "\r\n",
 	})

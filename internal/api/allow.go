@@ -19,17 +19,22 @@ const (
 	AllowOnLoopback = "loopback:*"
 	allowEnv        = "env"
 	allowArgs       = "args"
+	// allowImage begins an entry with an image, or with the beginning of its name.
+	allowImage = "image:"
 )
 
 // checkAllowed refuses what would run code or read files that an admin has
 // not allowed this tenant: every engine but the simulated one, environment
-// variables, arguments outside the preset's list, and sources by prefix.
+// variables, arguments outside the preset's list, images that the tenant names
+// itself, and sources by prefix.
 func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string, onLoopback bool) error {
 	everything := slices.Contains(t.Engines, allowEverything) || (onLoopback && slices.Contains(t.Engines, AllowOnLoopback))
 	has := func(entry string) bool { return everything || slices.Contains(t.Engines, entry) }
 	switch {
 	case m.Engine != modelspec.EngineSimulated && !has(string(m.Engine)):
 		return notAllowed("model.engine", t, "engine "+string(m.Engine), string(m.Engine))
+	case m.Image != "" && !everything && !imageAllowed(t.Engines, m.Image):
+		return notAllowed("model.image", t, "image "+m.Image, allowImage+m.Image)
 	case len(m.Env) > 0 && !has(allowEnv):
 		return notAllowed("model.env", t, "environment variables", allowEnv)
 	case len(argsOutside) > 0 && !has(allowArgs):
@@ -52,6 +57,22 @@ func sourceAllowed(allow []string, source string) bool {
 	return slices.ContainsFunc(allow, func(e string) bool {
 		rest, under := strings.CutPrefix(source, e)
 		return under && strings.Contains(e, "://") && (rest == "" || strings.HasSuffix(e, "/") || strings.HasPrefix(rest, "/"))
+	})
+}
+
+// imageAllowed reports whether an image is one of the allowed ones, or stands
+// under one of their prefixes: image:registry.example/team opens its tags,
+// digests and what is below, and neither registry.example/team-b nor another
+// port of the host.
+func imageAllowed(allow []string, image string) bool {
+	return slices.ContainsFunc(allow, func(e string) bool {
+		name, named := strings.CutPrefix(e, allowImage)
+		rest, under := strings.CutPrefix(image, name)
+		if !named || !under || name == "" {
+			return false
+		}
+		tag := strings.HasPrefix(rest, ":") && !strings.Contains(rest, "/")
+		return rest == "" || tag || strings.HasSuffix(name, "/") || strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, "@")
 	})
 }
 

@@ -65,6 +65,39 @@ func TestAllowLists(t *testing.T) {
 	}
 }
 
+// An image of one's own runs whatever is in it, under any engine's name.
+func TestImagesAreAllowedByName(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		allow []string
+		image string
+		ok    bool
+	}{
+		"none of one's own":     {nil, "", true},
+		"nobody said so":        {nil, "registry.example/team/engine:1", false},
+		"an engine's name":      {[]string{"simulated", "custom", "args", "env"}, "registry.example/team/engine:1", false},
+		"the very image":        {[]string{"image:registry.example/team/engine:1"}, "registry.example/team/engine:1", true},
+		"another tag":           {[]string{"image:registry.example/team/engine:1"}, "registry.example/team/engine:12", false},
+		"any tag":               {[]string{"image:registry.example/team/engine"}, "registry.example/team/engine:2", true},
+		"a digest":              {[]string{"image:registry.example/team/engine"}, "registry.example/team/engine@sha256:00", true},
+		"what is below":         {[]string{"image:registry.example/team/"}, "registry.example/team/a/b:1", true},
+		"a neighbour":           {[]string{"image:registry.example/team"}, "registry.example/team-b/engine", false},
+		"another port":          {[]string{"image:registry.example"}, "registry.example:5000/engine", false},
+		"another registry":      {[]string{"image:registry.example/team/"}, "evil.example/registry.example/team/engine", false},
+		"an empty entry":        {[]string{"image:"}, "evil.example/engine", false},
+		"a source of that name": {[]string{"registry.example/team/"}, "registry.example/team/engine", false},
+		"everything":            {[]string{"*"}, "evil.example/engine", true},
+	} {
+		m := modelspec.Default("x")
+		m.Image = c.image
+		err := checkAllowed(budget.Tenant{Name: "team-a", Engines: c.allow}, m, nil, false)
+		var p *problem
+		if c.ok && err != nil || !c.ok && (!errors.As(err, &p) || p.status != 403 || p.field != "model.image" || !strings.Contains(p.message, `"image:`+c.image+`"`)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // What the demonstration's tenants start with counts on loopback only.
 func TestLoopbackEntryCountsOnLoopbackOnly(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ import (
 	"modeldock.io/internal/traffic"
 )
 
-// MaxBody bounds every request body but an import's.
+// MaxBody bounds every request body but an import's and a trace's.
 const MaxBody = 64 << 10
 
 // Target is what the API shows of delivery.
@@ -91,11 +91,12 @@ type Server struct {
 	collector evidence.Collector
 	engine    *gin.Engine
 	exporting chan struct{} // held by the one export under way
+	replaying chan struct{} // held by the one simulation under way
 }
 
 // New builds the server; Handler serves it.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1)}
+	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: make(chan struct{}, 1)}
 	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock, Halted: s.standstill}
 	s.engine = s.routes()
 	return s
@@ -127,8 +128,11 @@ func (s *Server) routes() *gin.Engine {
 // cuts one that only turns out to be.
 func (s *Server) limitBody(c *gin.Context) {
 	limit := int64(MaxBody)
-	if c.Request.URL.Path == importPath {
+	switch c.Request.URL.Path {
+	case importPath:
 		limit = MaxImport
+	case simulatePath:
+		limit = maxTrace
 	}
 	if c.Request.ContentLength > limit {
 		c.Header("Connection", "close")

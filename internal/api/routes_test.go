@@ -101,7 +101,7 @@ func calls() []call {
 		{"GET", "/ledger/verify", "/ledger/verify", "", 200},
 		{"GET", "/ledger/export", "/ledger/export", "", 200},
 		{"POST", "/ledger/import", "/ledger/import", `{"acceptOlder":true}`, 200},
-		{"POST", "/simulate", "/simulate", `{}`, 501},
+		{"POST", "/simulate", "/simulate", `{"trace":"timestamp_ms,input_length,output_length\n0,10,10\n500,10,10\n"}`, 200},
 		{"POST", "/step", "/step", `{"what":"admit"}`, 200},
 		{"GET", "/session", "/session", "", 401},
 		{"POST", "/session", "/session", `{"key":"mdk_x"}`, 401},

@@ -45,12 +45,10 @@ func TestGPUOptions(t *testing.T) {
 	}
 }
 
-// TestAgentServesMetricsWithoutAClusterThatAnswers runs the whole process
-// against an API server that is not there: cards are read all the same.
-func TestAgentServesMetricsWithoutAClusterThatAnswers(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	kubeconfig := filepath.Join(dir, "kubeconfig")
+// nowhere is the kubeconfig of a cluster that does not answer.
+func nowhere(t *testing.T) string {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, []byte(`apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
@@ -59,6 +57,15 @@ current-context: c
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return kubeconfig
+}
+
+// TestAgentServesMetricsWithoutAClusterThatAnswers runs the whole process
+// against an API server that is not there: cards are read all the same.
+func TestAgentServesMetricsWithoutAClusterThatAnswers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	kubeconfig := nowhere(t)
 	o := DefaultAgentOptions()
 	o.Node, o.Kubeconfig, o.OpsListen, o.Cards, o.KubeletDir = "n", kubeconfig, "127.0.0.1:0", "2x1024", dir
 	ctx, cancel := context.WithCancel(t.Context())

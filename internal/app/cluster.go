@@ -129,6 +129,13 @@ func (w *clusterWorld) fleet() api.Fleet {
 	}
 	return clusterFleet{w.client}
 }
+func (w *clusterWorld) spare() spareCard {
+	if w.cards == nil {
+		return nil
+	}
+	return w.cards.spare
+}
+
 func (w *clusterWorld) views() []viewSource { return nil }
 func (w *clusterWorld) where() string {
 	return "cluster " + w.cfg.Host + ", namespace " + w.cluster.Namespace

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/device/measured/redismeasured"
@@ -99,4 +100,9 @@ func (c *clusterCards) Of(pod *corev1.Pod) []delivery.Card {
 // Shortfall implements kube.Cards.
 func (c *clusterCards) Shortfall(mib int64, cards int) string {
 	return c.nodes.Shortfall(placement.Request{MiB: mib, Cards: cards})
+}
+
+// spare reports whether one more replica would fit now.
+func (c *clusterCards) spare(m *v1alpha1.ModelService) bool {
+	return c.nodes.Fits(placement.Request{MiB: m.Spec.GPU.MemoryMiB, Cards: int(max(1, m.Spec.GPU.Count))})
 }

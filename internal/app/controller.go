@@ -200,9 +200,8 @@ func (c *controller) start(ctx context.Context, listen net.Addr, failed chan<- e
 	if c.opts.Cluster.Enabled && c.runs(partOperate) {
 		moved, seen := c.moved.listen(), c.observed.listen()
 		wake := merge(ctx, moved, seen)
-		watch(func() error {
-			return operate(ctx, c.opts, listen, func(ctx context.Context) { c.scaler.Run(ctx, wake) }, c.log)
-		})
+		w := besides{spare: c.world.spare(), scale: func(ctx context.Context) { c.scaler.Run(ctx, wake) }}
+		watch(func() error { return operate(ctx, c.opts, w, listen, c.log) })
 	}
 	if c.directory != nil {
 		moved, seen := c.moved.listen(), c.observed.listen()

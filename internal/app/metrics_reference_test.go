@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
 )
 
 // referenceFile is made from the code: MODELDOCK_WRITE_DOCS=1 go test
@@ -58,7 +59,17 @@ func ownMetrics(t *testing.T) []described {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.counts.close() })
-	all := append(describe(t, "controller, up", c.registry), describe(t, "gateway, up", g.registry)...)
+	a := &agentProcess{opts: DefaultAgentOptions(), log: slog.New(slog.DiscardHandler), registry: prometheus.NewRegistry(), close: func() error { return nil }}
+	a.opts.Kubeconfig, a.opts.KubeletDir = nowhere(t), t.TempDir()
+	if err := a.build(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.close() })
+	cards := prometheus.NewRegistry()
+	if _, err := newClusterCards(&rest.Config{Host: "http://127.0.0.1:1"}, GPUOptions{Deliver: deliverDRA, RedisURL: g.opts.Counts.RedisURL}, time.Now, a.log, cards); err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Concat(describe(t, "controller, up", c.registry), describe(t, "gateway, up", g.registry), describe(t, "agent", a.registry), describe(t, "controller, scheduler", cards))
 	slices.SortFunc(all, func(a, b described) int { return strings.Compare(a.name, b.name) })
 	return all
 }
@@ -79,7 +90,8 @@ func reference(all []described) string {
 	b.WriteString("# Metrics\n\n<!-- Made from the code by `make metrics`; a test compares them. -->\n\n" +
 		"Every process also exports Go's and the process's own metrics (`go_…`, `process_…`), and a controller those of the operator's library (`controller_runtime_…`, `workqueue_…`, `rest_client_…`, `leader_election_…`). " +
 		"Labels are bounded: beyond a hundred tenants or pools the rest is summed as `_other`.\n\n" +
-		"They are served on `--ops-listen` (gateway, controller) and, to callers on the same machine, on the main listener of `up` and `controller`.\n\n" +
+		"They are served on `--ops-listen` (gateway, controller, agent) and, to callers on the same machine, on the main listener of `up` and `controller`.\n\n" +
+		"`modeldock-scheduler` has those of its cards in [placement.md](placement.md) beside what every kube-scheduler has.\n\n" +
 		"| metric | kind | labels | process | meaning |\n|---|---|---|---|---|\n")
 	for _, d := range all {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", d.name, d.kind(), d.labels, d.process, d.help)

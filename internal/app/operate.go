@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/delivery/operator"
 	"modeldock.io/internal/modelspec"
 )
@@ -39,18 +40,18 @@ const operatorPause = time.Second
 
 var errOperatorStuck = errors.New("the operator does not end although its Lease is lost")
 
-// operate runs the operator, and scale beside it, whenever this process holds the Lease, until ctx
+// operate runs the operator, and what runs beside it, whenever this process holds the Lease, until ctx
 // ends. One that loses it, as happens when the API server is away, ends with
 // everything it was about to write and stands for the Lease again: ledger and
 // management API go on meanwhile. Only one that does not end takes the
 // controller along.
-func operate(ctx context.Context, o ControllerOptions, listen net.Addr, scale func(context.Context), log *slog.Logger) error {
+func operate(ctx context.Context, o ControllerOptions, w besides, listen net.Addr, log *slog.Logger) error {
 	cfg, err := o.Cluster.rest()
 	if err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		why := operateOnce(ctx, o, cfg, holder(listen), scale, log)
+		why := operateOnce(ctx, o, w, cfg, holder(listen), log)
 		if errors.Is(why, errOperatorStuck) {
 			return why
 		}
@@ -65,7 +66,17 @@ func operate(ctx context.Context, o ControllerOptions, listen net.Addr, scale fu
 	return nil
 }
 
-func operateOnce(ctx context.Context, o ControllerOptions, cfg *rest.Config, identity string, scale func(context.Context), log *slog.Logger) error {
+// spareCard tells whether one more replica of an object would fit; nil: nobody
+// knows.
+type spareCard func(*v1alpha1.ModelService) bool
+
+// besides is what the operator is given, and what runs while it does.
+type besides struct {
+	spare spareCard
+	scale func(context.Context)
+}
+
+func operateOnce(ctx context.Context, o ControllerOptions, w besides, cfg *rest.Config, identity string, log *slog.Logger) error {
 	opts, err := operator.ManagerOptions(o.Cluster.Namespace)
 	if err != nil {
 		return err
@@ -81,7 +92,7 @@ func operateOnce(ctx context.Context, o ControllerOptions, cfg *rest.Config, ide
 	if err != nil {
 		return fmt.Errorf("build the operator: %w", err)
 	}
-	how := operator.Options{LedgerLetsGo: true, Resync: o.ReconcileEvery, DrainDelay: o.Drain.Delay, LongestStream: o.Drain.LongestStream, GPU: o.GPU.operator()}
+	how := operator.Options{LedgerLetsGo: true, Resync: o.ReconcileEvery, DrainDelay: o.Drain.Delay, LongestStream: o.Drain.LongestStream, GPU: o.GPU.operator(), SpareCard: w.spare}
 	if o.Image != "" {
 		how.Images = map[modelspec.Engine]operator.Image{modelspec.EngineSimulated: {Reference: o.Image, Entrypoint: true}}
 	}
@@ -89,7 +100,7 @@ func operateOnce(ctx context.Context, o ControllerOptions, cfg *rest.Config, ide
 		return err
 	}
 	// Whoever operates scales: one process at a time writes counts.
-	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { scale(ctx); return nil })); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { w.scale(ctx); return nil })); err != nil {
 		return fmt.Errorf("add the scaler to the operator: %w", err)
 	}
 	err = mgr.Start(ctx)

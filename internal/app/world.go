@@ -14,6 +14,8 @@ type world interface {
 	target() remote.Served
 	stamps() stampKeeper
 	fleet() api.Fleet
+	// spare is nil where nobody keeps account of a cluster's cards.
+	spare() spareCard
 	// views are the gateways that belong to it by itself.
 	views() []viewSource
 	// follow tells changed of what happens to the objects until ctx ends; an
@@ -43,6 +45,7 @@ func newMachineWorld(dir string) (*machineWorld, error) {
 func (w *machineWorld) target() remote.Served { return w.client }
 func (w *machineWorld) stamps() stampKeeper   { return machineStamps{w.client} }
 func (w *machineWorld) fleet() api.Fleet      { return machineFleet{w.client} }
+func (w *machineWorld) spare() spareCard      { return nil }
 func (w *machineWorld) views() []viewSource   { return []viewSource{machineSource(w.client)} }
 func (w *machineWorld) where() string         { return "machine " + w.dir }
 func (w *machineWorld) lease() time.Duration  { return relayLease }

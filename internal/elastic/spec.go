@@ -9,9 +9,10 @@ import (
 
 // SpecOf is a model's policy: the bundle of its class and workload, with what
 // its owner wrote instead. concurrency is how many requests a replica serves
-// at once; 0: the class's.
-func SpecOf(m modelspec.Model, concurrency int) Spec {
-	s := For(m.Class, m.Workload, concurrency)
+// at once, 0: the class's; lead is how long it takes to start, as measured, 0:
+// not known.
+func SpecOf(m modelspec.Model, concurrency int, lead time.Duration) Spec {
+	s := For(m.Class, m.Workload, concurrency).Paced(lead)
 	s.Min, s.Max = m.Replicas.Min, m.Replicas.Max
 	for i := range s.Metrics {
 		// A bundle's signal that an engine never had takes no part.

@@ -14,7 +14,7 @@ func TestSpecOf(t *testing.T) {
 	t.Parallel()
 	m := modelspec.Default("x")
 	m.Replicas = modelspec.Replicas{Min: 0, Max: 5}
-	bundle := elastic.SpecOf(m, 4)
+	bundle := elastic.SpecOf(m, 4, 0)
 	if bundle.Min != 0 || bundle.Max != 5 || bundle.Idle != 15*time.Minute || target(bundle, elastic.MetricOffered) != 2 || target(bundle, elastic.MetricKVCache) != 80 {
 		t.Errorf("the bundle's: %+v", bundle)
 	}
@@ -26,7 +26,7 @@ func TestSpecOf(t *testing.T) {
 			Policies: []modelspec.ScalingPolicy{{Type: modelspec.PolicyPercent, Value: 20, PeriodSeconds: 30}},
 		}},
 	}
-	s := elastic.SpecOf(m, 4)
+	s := elastic.SpecOf(m, 4, 0)
 	if target(s, elastic.MetricQueue) != 3 || target(s, elastic.MetricRunning) != 4 || target(s, elastic.MetricOffered) != 0 ||
 		target(s, elastic.MetricKVCache) != 60 || target(s, elastic.MetricLatency) != 700 || s.Idle != 9*time.Second {
 		t.Errorf("the owner's targets: %+v", s)
@@ -37,6 +37,23 @@ func TestSpecOf(t *testing.T) {
 	}
 	if up := s.Behavior.Up; !slices.Equal(up.Policies, bundle.Behavior.Up.Policies) || up.Window != bundle.Behavior.Up.Window {
 		t.Errorf("the other direction is not the bundle's: %+v", up)
+	}
+}
+
+// TestSpecOfAStartedModel: what was measured of its start fits the bundle; what
+// the owner wrote stays.
+func TestSpecOfAStartedModel(t *testing.T) {
+	t.Parallel()
+	m := modelspec.Default("x")
+	m.Replicas = modelspec.Replicas{Min: 0, Max: 5}
+	slow, fast := elastic.SpecOf(m, 4, time.Minute), elastic.SpecOf(m, 4, 5*time.Second)
+	if slow.Smooth == 0 || fast.Smooth != 0 || fast.Behavior.Down.Window >= slow.Behavior.Down.Window {
+		t.Errorf("slow %+v, fast %+v", slow, fast)
+	}
+	window := 7
+	m.Scaling = &modelspec.Scaling{IdleSeconds: 9, Behavior: &modelspec.ScalingBehavior{ScaleDown: &modelspec.ScalingRules{StabilizationWindowSeconds: &window}}}
+	if s := elastic.SpecOf(m, 4, time.Minute); s.Idle != 9*time.Second || s.Behavior.Down.Window != 7*time.Second {
+		t.Errorf("the owner's: %+v", s)
 	}
 }
 

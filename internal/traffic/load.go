@@ -18,7 +18,13 @@ type Load struct {
 	// gateway started.
 	LastRequest time.Time `json:",omitzero"`
 	FirstChunk  Latencies // of the last one or two minutes
-	Replicas    []ReplicaLoad
+	// Recent are the requests that came within the last mean service time: as
+	// many would be running if none had to wait (Little's law). Nil: how long
+	// one takes is not known.
+	Recent *int `json:",omitempty"`
+	// OldestWait is how long the longest waiting one has waited.
+	OldestWait time.Duration `json:",omitempty"`
+	Replicas   []ReplicaLoad
 }
 
 // ReplicaLoad is the same of one replica. What its engine does not tell is nil.
@@ -40,6 +46,12 @@ func (l *Load) Add(other Load) {
 		l.LastRequest = other.LastRequest
 	}
 	l.FirstChunk.Add(other.FirstChunk)
+	l.OldestWait = max(l.OldestWait, other.OldestWait)
+	if l.Recent == nil || other.Recent == nil {
+		l.Recent = nil
+	} else {
+		l.Recent = new(*l.Recent + *other.Recent)
+	}
 	for _, r := range other.Replicas {
 		l.addReplica(r)
 	}

@@ -48,13 +48,19 @@ func TestLoadsAddUp(t *testing.T) {
 	t.Parallel()
 	three, half := 3.0, 0.5
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	l := traffic.Load{Waiting: 1, InFlight: 2, LastRequest: noon, Replicas: []traffic.ReplicaLoad{{UID: "a", InFlight: 2, Waiting: &three}}}
-	l.Add(traffic.Load{Waiting: 4, InFlight: 5, LastRequest: noon.Add(time.Second), Replicas: []traffic.ReplicaLoad{
+	l := traffic.Load{Recent: new(2), OldestWait: time.Second, Waiting: 1, InFlight: 2, LastRequest: noon, Replicas: []traffic.ReplicaLoad{{UID: "a", InFlight: 2, Waiting: &three}}}
+	l.Add(traffic.Load{Recent: new(3), OldestWait: time.Minute, Waiting: 4, InFlight: 5, LastRequest: noon.Add(time.Second), Replicas: []traffic.ReplicaLoad{
 		{UID: "a", InFlight: 1, Waiting: &three, KVUsage: &half}, {UID: "b", InFlight: 4},
 	}})
+	if *l.Recent != 5 || l.OldestWait != time.Minute {
+		t.Errorf("%d came of late, the oldest waits for %s", *l.Recent, l.OldestWait)
+	}
 	a, b := l.Replicas[0], l.Replicas[1]
 	if l.Waiting != 5 || l.InFlight != 7 || !l.LastRequest.Equal(noon.Add(time.Second)) || len(l.Replicas) != 2 ||
 		a.InFlight != 3 || *a.Waiting != 3 || *a.KVUsage != 0.5 || a.Running != nil || b.InFlight != 4 || b.Waiting != nil {
 		t.Errorf("together: %+v, a %+v, b %+v", l, a, b)
+	}
+	if l.Add(traffic.Load{}); l.Recent != nil {
+		t.Error("one gateway does not know, and the sum is told all the same")
 	}
 }

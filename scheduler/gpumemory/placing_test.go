@@ -175,3 +175,43 @@ func TestVictimsAndNominatedPods(t *testing.T) {
 		t.Error("a small Pod takes room that a preemption made for another")
 	}
 }
+
+// What was promised is kept from others also before the victims are ending,
+// which the framework sees to in the background.
+func TestPromisesAreKeptBeforeVictimsEnd(t *testing.T) {
+	t.Parallel()
+	b := setup(t, node(t, "n", 10000, 10000, 10000))
+	critical := int32(2000)
+	firm := on(pod("firm", "9000"), "n", "n-2")
+	firm.Spec.Priority = &critical
+	b.pods = []*v1.Pod{on(pod("victim", "7000"), "n", "n-0"), on(pod("other", "6000"), "n", "n-1"), firm}
+	b.refresh()
+	urgent := int32(1000)
+	fits := func(asked *v1.Pod, nominated ...*v1.Pod) bool {
+		info := b.info(t, "n").Snapshot()
+		for _, p := range nominated {
+			podInfo, err := framework.NewPodInfo(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			info.AddPodInfo(podInfo)
+		}
+		state := framework.NewCycleState()
+		if _, status := b.PreFilter(t.Context(), state, asked, nil); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		return b.Filter(t.Context(), state, asked, info).IsSuccess()
+	}
+	promised := pod("promised", "8000")
+	promised.Spec.Priority = &urgent
+	if fits(pod("small", "2500"), promised) {
+		t.Error("a small Pod takes room for which a preemption is about to evict")
+	}
+	if !fits(pod("small", "500"), promised) {
+		t.Error("the card of a Pod that is more important was not promised to anybody")
+	}
+	hopeless := pod("hopeless", "8000")
+	if !fits(pod("small", "2500"), hopeless) {
+		t.Error("a Pod that could evict nobody here keeps others away")
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-base/metrics/legacyregistry"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"modeldock.io/internal/placement"
@@ -67,8 +68,17 @@ var (
 )
 
 // New is the plugin's factory.
-func New(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+func New(ctx context.Context, raw runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	args, err := argsOf(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Name, err)
+	}
 	p := newPlugin(handle, nil, time.Now)
+	if args.Redis != "" {
+		if err := p.measure(ctx, args.Redis, legacyregistry.Registerer()); err != nil {
+			return nil, fmt.Errorf("%s: %w", Name, err)
+		}
+	}
 	if err := p.follow(ctx); err != nil {
 		return nil, fmt.Errorf("%s: follow Pods: %w", Name, err)
 	}

@@ -59,7 +59,7 @@ type bed struct {
 	recorder  *events.FakeRecorder
 
 	hearing sync.Mutex
-	woken   int // times
+	woken   []map[string]*v1.Pod
 }
 
 func setup(t *testing.T, nodes ...*v1.Node) *bed {
@@ -88,13 +88,13 @@ func setup(t *testing.T, nodes ...*v1.Node) *bed {
 }
 
 // Activate is the queue's: it hears which Pods are to be tried again.
-func (b *bed) Activate(klog.Logger, map[string]*v1.Pod) {
+func (b *bed) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	b.hearing.Lock()
 	defer b.hearing.Unlock()
-	b.woken++
+	b.woken = append(b.woken, pods)
 }
 
-func (b *bed) wakings() int { b.hearing.Lock(); defer b.hearing.Unlock(); return b.woken }
+func (b *bed) wakings() int { b.hearing.Lock(); defer b.hearing.Unlock(); return len(b.woken) }
 
 // listen lets the plugin hear what becomes of Pods.
 func (b *bed) listen(t *testing.T) {

@@ -1,15 +1,12 @@
 package gpumemory
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"modeldock.io/internal/placement"
@@ -78,6 +75,19 @@ func (s *views) of(info fwk.NodeInfo) (*placement.View, error) {
 	return fresh.view, fresh.err
 }
 
+// uuids are the cards of all nodes that were looked at.
+func (s *views) uuids() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var all []string
+	for _, v := range s.nodes {
+		for _, c := range v.cards {
+			all = append(all, c.UUID)
+		}
+	}
+	return all
+}
+
 // cards turns what a node says of its cards, and what is measured on them, into
 // the core's terms.
 func (p *Plugin) cards(described []nodecards.Card, samples map[string]placement.Sample, now time.Time) ([]placement.Card, time.Time, error) {
@@ -135,7 +145,7 @@ func (p *Plugin) count(node string, cards []placement.Card, pods []fwk.PodInfo) 
 	if err := take(view, staying); err != nil {
 		return nil, err
 	}
-	if err := takeNominated(view, nominated); err != nil {
+	if err := takeNominated(view, cards, staying, nominated); err != nil {
 		return nil, err
 	}
 	// Those that are ending hold their cards to the last container, but whoever
@@ -152,22 +162,6 @@ func take(view *placement.View, accounts []account) error {
 		}
 	}
 	return nil
-}
-
-// takeNominated counts Pods that were promised room by a preemption: where they
-// would go, the most important first.
-func takeNominated(view *placement.View, nominated []account) error {
-	slices.SortFunc(nominated, func(a, b account) int {
-		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(b.pod), corev1helpers.PodPriority(a.pod)), strings.Compare(string(a.pod.UID), string(b.pod.UID)))
-	})
-	for i := range nominated {
-		choice, fits := view.Fit(&nominated[i].request, nil, nil)
-		if !fits {
-			continue // it has lost its place already
-		}
-		nominated[i].cards = uuids(choice.Cards)
-	}
-	return take(view, nominated)
 }
 
 // account says what a Pod of a NodeInfo counts there. Nil cards mean that the

@@ -181,7 +181,7 @@ func LaterWorkAnswers501(t *testing.T, h Harness) {
 	}{
 		{a, "PATCH", "/requests/x", `{"generation":1,"scaling":{"idleSeconds":5}}`, 404},
 		{a, "GET", "/requests/x/scaling", nil, 404},
-		{a, "POST", "/simulate", `{}`, 501},
+		{a, "POST", "/simulate", `{"trace":"what"}`, 400},
 		{a, "POST", "/nodes/fit", `{"gpuMemoryMiB":0}`, 400},
 		{a, "PUT", "/tenants/team-a/limits", `{}`, 403},
 		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"scaling":{"idleSeconds":-5}}}`, 400},

@@ -552,7 +552,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Not built yet; answers 501. */
+        /** @description Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own. */
         post: operations["simulate"];
         delete?: never;
         options?: never;
@@ -749,6 +749,89 @@ export interface components {
             type: "Pods" | "Percent";
             value: number;
             periodSeconds: number;
+        };
+        Simulate: {
+            /** @description CSV of Azure's, Mooncake's or ServeGen's form */
+            trace: string;
+            /** @description Of the trace; for the answer */
+            name?: string;
+            /**
+             * Format: int64
+             * @description For traces of rates
+             * @default 1
+             */
+            seed?: number;
+            /**
+             * Format: double
+             * @description Share of the requests to replay
+             * @default 1
+             */
+            share?: number;
+            model?: components["schemas"]["Model"];
+            replica?: components["schemas"]["SimulatedReplica"];
+            /** @description Left out: reference-hpa, and the model as it is */
+            policies?: components["schemas"]["SimulatedPolicy"][];
+        };
+        /** @description How one replica behaves; what is left out is usual for the class */
+        SimulatedReplica: {
+            /** Format: double */
+            coldStartSeconds?: number;
+            concurrency?: number;
+            /**
+             * Format: double
+             * @description Of an empty prompt
+             */
+            firstChunkSeconds?: number;
+            /** Format: double */
+            promptTokensPerSecond?: number;
+            /** Format: double */
+            secondsPerToken?: number;
+            /**
+             * Format: double
+             * @description A first chunk later than this is late
+             */
+            objectiveSeconds?: number;
+        };
+        SimulatedPolicy: {
+            name: string;
+            /**
+             * @description The model with what follows laid over it, or the reference as it is
+             * @default model
+             * @enum {string}
+             */
+            base?: "model" | "reference-hpa";
+            /** @enum {string} */
+            workload?: "online" | "batch";
+            replicas?: components["schemas"]["PatchedReplicas"];
+            scaling?: components["schemas"]["Scaling"];
+        };
+        Simulation: {
+            trace: string;
+            requests: number;
+            policies: components["schemas"]["SimulationResult"][];
+        };
+        SimulationResult: {
+            name: string;
+            /** Format: double */
+            gpuHours: number;
+            /**
+             * Format: double
+             * @description Share of first chunks within the objective
+             */
+            attainment: number;
+            late: number;
+            firstChunkSeconds: components["schemas"]["SimulationPercentiles"];
+            waitSeconds: components["schemas"]["SimulationPercentiles"];
+            coldStarts: number;
+            directionChanges: number;
+        };
+        SimulationPercentiles: {
+            /** Format: double */
+            p50: number;
+            /** Format: double */
+            p95: number;
+            /** Format: double */
+            p99: number;
         };
         ScalingReport: {
             id: string;
@@ -2199,8 +2282,21 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Simulate"];
+            };
+        };
         responses: {
+            /** @description What each policy does to the trace */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Simulation"];
+                };
+            };
             default: components["responses"]["Error"];
         };
     };

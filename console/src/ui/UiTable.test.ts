@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { mount } from '@vue/test-utils';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { h, nextTick } from 'vue';
 import UiTable from './UiTable.vue';
 
@@ -66,6 +66,23 @@ describe('UiTable', () => {
     expect(table.emitted('open')).toEqual([[{ id: 'r0', n: 0 }]]);
     await table.find('tbody a').trigger('click');
     expect(table.emitted('open')).toHaveLength(1);
+    table.unmount();
+  });
+
+  test('after a jump only the rows in view are drawn at first, then those around them', async () => {
+    vi.useFakeTimers();
+    const table = setup(5000);
+    const box = table.element as HTMLElement;
+    const before = table.findAll('tbody a').length;
+    box.scrollTop = 60_000;
+    await table.trigger('scroll');
+    const at = Math.floor(60_000 / 36);
+    expect(firstCells(table)[0]).toBe(`r${at}`);
+    expect(table.findAll('tbody a').length).toBeLessThan(before);
+    vi.advanceTimersByTime(200);
+    await nextTick();
+    expect(firstCells(table)[0]).toBe(`r${at - 12}`);
+    vi.useRealTimers();
     table.unmount();
   });
 

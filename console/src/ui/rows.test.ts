@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { nextSort, sorted, windowOf } from './rows';
+import { isJump, nextSort, sorted, windowOf } from './rows';
 
 describe('windowOf', () => {
   test('a short list is drawn whole', () =>
@@ -17,6 +17,14 @@ describe('windowOf', () => {
     expect(beyond.first).toBeLessThan(300);
     expect(beyond.end).toBe(300);
   });
+});
+
+test('a jump leaves nothing of what was drawn', () => {
+  const drawn = { first: 100, end: 140 };
+  expect(isJump(drawn, { first: 139, end: 160 })).toBe(false);
+  expect(isJump(drawn, { first: 140, end: 160 })).toBe(true);
+  expect(isJump(drawn, { first: 60, end: 100 })).toBe(true);
+  expect(isJump(drawn, { first: 60, end: 101 })).toBe(false);
 });
 
 test('a column head sorts up, then down, then not at all', () => {

@@ -5,7 +5,8 @@ export interface Window {
   end: number;
 }
 
-const MARGIN = 12;
+/** Rows on both sides of those in view, once there is time for them. */
+export const MARGIN = 12;
 
 /** Which rows to draw; all of them while the list is short. */
 export function windowOf(
@@ -14,13 +15,18 @@ export function windowOf(
   scrollTop: number,
   viewHeight: number,
   wholeUpTo: number,
+  margin = MARGIN,
 ): Window {
   if (rows <= wholeUpTo) return { first: 0, end: rows };
-  const top = Math.max(0, Math.floor(scrollTop / rowHeight) - MARGIN);
+  const top = Math.max(0, Math.floor(scrollTop / rowHeight) - margin);
   const first = Math.min(top, Math.max(0, rows - 1));
-  const end = Math.min(rows, Math.ceil((scrollTop + viewHeight) / rowHeight) + MARGIN);
+  const end = Math.min(rows, Math.ceil((scrollTop + viewHeight) / rowHeight) + margin);
   return { first, end: Math.max(first, end) };
 }
+
+/** Whether nothing of what is drawn stays: a jump, after which every row is made anew. */
+export const isJump = (drawn: Window, next: Window) =>
+  next.first >= drawn.end || next.end <= drawn.first;
 
 export interface Sort {
   key: string;

@@ -381,6 +381,42 @@ func (e ScalingRulesSelectPolicy) Valid() bool {
 	}
 }
 
+// Defines values for SimulatedPolicyBase.
+const (
+	SimulatedPolicyBaseModel        SimulatedPolicyBase = "model"
+	SimulatedPolicyBaseReferenceHpa SimulatedPolicyBase = "reference-hpa"
+)
+
+// Valid indicates whether the value is a known member of the SimulatedPolicyBase enum.
+func (e SimulatedPolicyBase) Valid() bool {
+	switch e {
+	case SimulatedPolicyBaseModel:
+		return true
+	case SimulatedPolicyBaseReferenceHpa:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SimulatedPolicyWorkload.
+const (
+	SimulatedPolicyWorkloadBatch  SimulatedPolicyWorkload = "batch"
+	SimulatedPolicyWorkloadOnline SimulatedPolicyWorkload = "online"
+)
+
+// Valid indicates whether the value is a known member of the SimulatedPolicyWorkload enum.
+func (e SimulatedPolicyWorkload) Valid() bool {
+	switch e {
+	case SimulatedPolicyWorkloadBatch:
+		return true
+	case SimulatedPolicyWorkloadOnline:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for State.
 const (
 	StateExpired  State = "expired"
@@ -1166,6 +1202,88 @@ type Session struct {
 	Tenant    *string `json:"tenant,omitempty"`
 }
 
+// Simulate defines model for Simulate.
+type Simulate struct {
+	Model *Model `json:"model,omitempty"`
+
+	// Name Of the trace; for the answer
+	Name *string `json:"name,omitempty"`
+
+	// Policies Left out: reference-hpa, and the model as it is
+	Policies *[]SimulatedPolicy `json:"policies,omitempty"`
+
+	// Replica How one replica behaves; what is left out is usual for the class
+	Replica *SimulatedReplica `json:"replica,omitempty"`
+
+	// Seed For traces of rates
+	Seed *int64 `json:"seed,omitempty"`
+
+	// Share Share of the requests to replay
+	Share *float64 `json:"share,omitempty"`
+
+	// Trace CSV of Azure's, Mooncake's or ServeGen's form
+	Trace string `json:"trace"`
+}
+
+// SimulatedPolicy defines model for SimulatedPolicy.
+type SimulatedPolicy struct {
+	// Base The model with what follows laid over it, or the reference as it is
+	Base     *SimulatedPolicyBase `json:"base,omitempty"`
+	Name     string               `json:"name"`
+	Replicas *PatchedReplicas     `json:"replicas,omitempty"`
+
+	// Scaling How the number of replicas follows the load between replicas.min and replicas.max. What is left out is the bundle's of class and workload
+	Scaling  *Scaling                 `json:"scaling,omitempty"`
+	Workload *SimulatedPolicyWorkload `json:"workload,omitempty"`
+}
+
+// SimulatedPolicyBase The model with what follows laid over it, or the reference as it is
+type SimulatedPolicyBase string
+
+// SimulatedPolicyWorkload defines model for SimulatedPolicy.Workload.
+type SimulatedPolicyWorkload string
+
+// SimulatedReplica How one replica behaves; what is left out is usual for the class
+type SimulatedReplica struct {
+	ColdStartSeconds *float64 `json:"coldStartSeconds,omitempty"`
+	Concurrency      *int     `json:"concurrency,omitempty"`
+
+	// FirstChunkSeconds Of an empty prompt
+	FirstChunkSeconds *float64 `json:"firstChunkSeconds,omitempty"`
+
+	// ObjectiveSeconds A first chunk later than this is late
+	ObjectiveSeconds      *float64 `json:"objectiveSeconds,omitempty"`
+	PromptTokensPerSecond *float64 `json:"promptTokensPerSecond,omitempty"`
+	SecondsPerToken       *float64 `json:"secondsPerToken,omitempty"`
+}
+
+// Simulation defines model for Simulation.
+type Simulation struct {
+	Policies []SimulationResult `json:"policies"`
+	Requests int                `json:"requests"`
+	Trace    string             `json:"trace"`
+}
+
+// SimulationPercentiles defines model for SimulationPercentiles.
+type SimulationPercentiles struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// SimulationResult defines model for SimulationResult.
+type SimulationResult struct {
+	// Attainment Share of first chunks within the objective
+	Attainment        float64               `json:"attainment"`
+	ColdStarts        int                   `json:"coldStarts"`
+	DirectionChanges  int                   `json:"directionChanges"`
+	FirstChunkSeconds SimulationPercentiles `json:"firstChunkSeconds"`
+	GpuHours          float64               `json:"gpuHours"`
+	Late              int                   `json:"late"`
+	Name              string                `json:"name"`
+	WaitSeconds       SimulationPercentiles `json:"waitSeconds"`
+}
+
 // Standing The figures behind a waiting request's reason
 type Standing struct {
 	// Ahead Waiting requests of the pool before this one
@@ -1460,6 +1578,9 @@ type ReleaseRequestJSONRequestBody = ReleaseReason
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = NewSession
 
+// SimulateJSONRequestBody defines body for Simulate for application/json ContentType.
+type SimulateJSONRequestBody = Simulate
+
 // StepJSONRequestBody defines body for Step for application/json ContentType.
 type StepJSONRequestBody = Step
 
@@ -1721,10 +1842,17 @@ type ClientInterface interface {
 	// Signs the console in; sets an HttpOnly, SameSite=Strict cookie.
 	CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// Simulate performs a POST /simulate (the `Simulate` operationId) request.
+	// SimulateWithBody performs a POST /simulate (the `Simulate` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
-	Simulate(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+	SimulateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Simulate performs a POST /simulate (the `Simulate` operationId) request.
+	// Takes a body of the `application/json` content type.
+	//
+	// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+	Simulate(ctx context.Context, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// StepWithBody performs a POST /step (the `Step` operationId) request,
 	// with any type of body and a specified content type.
@@ -2341,11 +2469,28 @@ func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONReques
 	return c.Client.Do(req)
 }
 
-// Simulate performs a POST /simulate (the `Simulate` operationId) request.
+// SimulateWithBody performs a POST /simulate (the `Simulate` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
-func (c *Client) Simulate(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSimulateRequest(c.Server)
+// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+func (c *Client) SimulateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSimulateRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Simulate performs a POST /simulate (the `Simulate` operationId) request.
+// Takes a body of the `application/json` content type.
+//
+// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+func (c *Client) Simulate(ctx context.Context, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSimulateRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3988,8 +4133,19 @@ func NewCreateSessionRequestWithBody(server string, contentType string, body io.
 	return req, nil
 }
 
-// NewSimulateRequest constructs an http.Request for the Simulate method
-func NewSimulateRequest(server string) (*http.Request, error) {
+// NewSimulateRequest calls the generic Simulate builder with application/json body
+func NewSimulateRequest(server string, body SimulateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSimulateRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewSimulateRequestWithBody constructs an http.Request for the Simulate method, with any body, and a specified content type
+func NewSimulateRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4007,10 +4163,12 @@ func NewSimulateRequest(server string) (*http.Request, error) {
 		return nil, err
 	}
 
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -4668,12 +4826,19 @@ type ClientWithResponsesInterface interface {
 	// Signs the console in; sets an HttpOnly, SameSite=Strict cookie.
 	CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
 
-	// SimulateWithResponse performs a POST /simulate (the `Simulate` operationId) request.
+	// SimulateWithBodyWithResponse performs a POST /simulate (the `Simulate` operationId) request,
+	// with any type of body and a specified content type.
 	//
-	// Not built yet; answers 501.
+	// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
 	//
 	// Returns a wrapper object for the known response body format(s).
-	SimulateWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*SimulateResponse, error)
+	SimulateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SimulateResponse, error)
+
+	// SimulateWithResponse performs a POST /simulate (the `Simulate` operationId) request.
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+	SimulateWithResponse(ctx context.Context, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*SimulateResponse, error)
 
 	// StepWithBodyWithResponse performs a POST /step (the `Step` operationId) request,
 	// with any type of body and a specified content type.
@@ -6171,8 +6336,15 @@ func (r CreateSessionResponse) ContentType() string {
 type SimulateResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Simulation
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SimulateResponse) GetJSON200() *Simulation {
+	return r.JSON200
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -7101,13 +7273,26 @@ func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, bod
 	return ParseCreateSessionResponse(rsp)
 }
 
-// SimulateWithResponse performs a POST /simulate (the `Simulate` operationId) request.
+// SimulateWithBodyWithResponse performs a POST /simulate (the `Simulate` operationId) request,
+// with any type of body and a specified content type.
 //
-// Not built yet; answers 501.
+// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
 //
 // Returns a wrapper object for the known response body format(s).
-func (c *ClientWithResponses) SimulateWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*SimulateResponse, error) {
-	rsp, err := c.Simulate(ctx, reqEditors...)
+func (c *ClientWithResponses) SimulateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SimulateResponse, error) {
+	rsp, err := c.SimulateWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSimulateResponse(rsp)
+}
+
+// SimulateWithResponse performs a POST /simulate (the `Simulate` operationId) request.
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Replays a trace of at most 8 MiB through the decisions that scale models, policies side by side, with a clock of its own.
+func (c *ClientWithResponses) SimulateWithResponse(ctx context.Context, body SimulateJSONRequestBody, reqEditors ...RequestEditorFn) (*SimulateResponse, error) {
+	rsp, err := c.Simulate(ctx, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -8269,6 +8454,13 @@ func ParseSimulateResponse(rsp *http.Response) (*SimulateResponse, error) {
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Simulation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

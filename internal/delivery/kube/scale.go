@@ -94,8 +94,11 @@ func (t *Target) spare(ctx context.Context, ms *v1alpha1.ModelService, busy map[
 
 // remember puts the step into status.scalingHistory.
 func (t *Target) remember(ctx context.Context, ms *v1alpha1.ModelService, step delivery.ScalingStep) error {
-	steps := historyOf(delivery.Remember(steps(ms), step))
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": ms.UID}, "status": map[string]any{"scalingHistory": steps}})
+	status := map[string]any{"scalingHistory": historyOf(delivery.Remember(steps(ms), step))}
+	if ms.Status.ObservedGeneration == 0 { // the operator was not there yet, and no status is without counts
+		status["replicas"], status["readyReplicas"] = ms.Status.Replicas, ms.Status.ReadyReplicas
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": ms.UID}, "status": status})
 	if err != nil {
 		return fmt.Errorf("encode the scaling history: %w", err)
 	}

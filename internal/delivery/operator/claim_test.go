@@ -139,4 +139,8 @@ func TestTheCardIsInTheClaimsStatus(t *testing.T) {
 	if c := placementCause(&p); c.reason != delivery.NoFragmentFits {
 		t.Errorf("judged as %+v", c)
 	}
+	p.Status.Conditions[0].Reason, p.Status.Conditions[0].Message = corev1.PodReasonSchedulerError, "the policy modeldock-gpu-binding denied the request"
+	if c := placementCause(&p); c.reason != delivery.WaitingForNode {
+		t.Errorf("an error of the scheduler is judged as %+v", c)
+	}
 }

@@ -68,6 +68,9 @@ func placementCause(p *corev1.Pod) cause {
 	if c == nil || c.Status == corev1.ConditionTrue {
 		return cause{delivery.WaitingForNode, "no scheduler has looked at it yet; it asks for " + schedulerOf(p)}
 	}
+	if c.Reason == corev1.PodReasonSchedulerError {
+		return cause{delivery.WaitingForNode, said(c.Reason, c.Message)}
+	}
 	words := strings.ToLower(c.Message)
 	for _, card := range []string{"fragment", "gpu", "card ", "cannot allocate all claims"} {
 		if strings.Contains(words, card) {

@@ -137,6 +137,23 @@ func (c *Cluster) sample(node, uuid string, now time.Time) (placement.Sample, bo
 // Shortfall says with figures why a request fits on no node now; empty: it
 // would fit, or nothing is known.
 func (c *Cluster) Shortfall(r placement.Request) string {
+	decision, err := c.choose(r)
+	if err != nil || decision.Fits() {
+		return ""
+	}
+	return decision.Reason
+}
+
+// Fits reports whether a request would fit now; not, if that is not known.
+func (c *Cluster) Fits(r placement.Request) bool {
+	if c.current() != nil {
+		return false
+	}
+	decision, err := c.choose(r)
+	return err == nil && decision.Fits()
+}
+
+func (c *Cluster) choose(r placement.Request) (placement.Decision, error) {
 	var views []*placement.View
 	for _, node := range c.nodes.All() {
 		cards := c.cardsOf(node.Name)
@@ -144,9 +161,5 @@ func (c *Cluster) Shortfall(r placement.Request) string {
 			views = append(views, view)
 		}
 	}
-	decision, err := placement.Choose(views, r, nil)
-	if err != nil || decision.Fits() {
-		return ""
-	}
-	return decision.Reason
+	return placement.Choose(views, r, nil)
 }

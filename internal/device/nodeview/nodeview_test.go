@@ -160,6 +160,9 @@ func TestNodesShowWhoHoldsWhat(t *testing.T) {
 	if reason := b.Shortfall(placement.Request{MiB: 8000, Cards: 1}); reason != "" {
 		t.Errorf("it fits, and %q is said", reason)
 	}
+	if b.Fits(placement.Request{MiB: 15000, Cards: 1}) || !b.Fits(placement.Request{MiB: 8000, Cards: 1}) {
+		t.Error("what fits is not what is told")
+	}
 	// What ends gives its card back.
 	if err := b.Delete(t.Context(), pod("one", "", "", "")); err != nil {
 		t.Fatal(err)

@@ -87,6 +87,6 @@ func (s *Scaler) preview(ctx context.Context, r budget.Reservation, st delivery.
 	m.begin(st, s.cfg.Clock())
 	load, heard := loads.Of[r.Ref]
 	in := m.signals(view{loads: loads}, r, st, load, heard)
-	d := elastic.Decide(s.spec(r), in, m.history, elastic.Budget{}, s.cfg.Clock())
+	d := elastic.Decide(s.spec(r, m), in, m.history, elastic.Budget{}, s.cfg.Clock())
 	return &d
 }

@@ -96,7 +96,7 @@ func (s *Scaler) scale(ctx context.Context, v view, r budget.Reservation) error 
 	m.begin(st, now)
 	load, heard := v.loads.Of[r.Ref]
 	in := m.signals(v, r, st, load, heard)
-	spec := s.spec(r)
+	spec := s.spec(r, m)
 	d := elastic.Decide(spec, in, m.history, elastic.Budget{}, now)
 	if paused(r) || st.OtherScaler != "" || r.Model.Acts() != modelspec.ActuatorDirect { // one writes at a time
 		return s.advise(ctx, m, r, st, d, load)
@@ -107,6 +107,10 @@ func (s *Scaler) scale(ctx context.Context, v view, r budget.Reservation) error 
 	}
 	if err != nil {
 		return fmt.Errorf("pay for replicas of %s/%s: %w", r.Tenant, r.ID, err)
+	}
+	if d.Replicas > st.Asked && d.Replicas > st.Funded && st.Funded < r.Funded {
+		m.wait(d) // what was just paid for is on its way to the object; then it is asked for
+		return nil
 	}
 	err = s.write(ctx, m, r.Ref, st, d, busy(load))
 	if errors.Is(err, delivery.ErrScaled) || errors.Is(err, budget.ErrNotFound) {
@@ -130,9 +134,7 @@ func (s *Scaler) advise(ctx context.Context, m *model, r budget.Reservation, st 
 		}
 		return err
 	}
-	// A change that was only recommended is none for the rates.
-	d.Next.Ups, d.Next.Downs = m.history.Ups, m.history.Downs
-	m.history, m.last = d.Next, d
+	m.wait(d)
 	if paused(r) {
 		return nil
 	}
@@ -154,6 +156,12 @@ func (s *Scaler) advise(ctx context.Context, m *model, r budget.Reservation, st 
 		m.last.LimitedBy = append(m.last.LimitedBy, elastic.ReasonBudget)
 	}
 	return s.giveBack(ctx, r, st, st.Asked)
+}
+
+// wait keeps a decision that changes nothing now: it is none for the rates.
+func (m *model) wait(d elastic.Decision) {
+	d.Next.Ups, d.Next.Downs = m.history.Ups, m.history.Downs
+	m.history, m.last = d.Next, d
 }
 
 // write puts a decision into the object, if that changes anything.

@@ -78,7 +78,7 @@ type Config struct {
 }
 
 // DefaultPeriod is the pause between two rounds.
-const DefaultPeriod = 5 * time.Second
+const DefaultPeriod = 2 * time.Second
 
 // breath is the least pause between two rounds: hints come in bursts.
 const breath = 100 * time.Millisecond
@@ -100,6 +100,7 @@ type model struct {
 	begun   bool               // history is
 	last    elastic.Decision   // the latest
 	note    string             // of making room
+	lead    time.Duration      // from a replica's start to its readiness, as last measured
 	idle    map[string]float64 // least share of memory since a replica was ready, by UID
 }
 
@@ -207,7 +208,7 @@ func (s *Scaler) Wake(ctx context.Context, w traffic.Wake) error {
 	}
 	now := s.cfg.Clock()
 	m.begin(st, now)
-	d := elastic.Decide(s.spec(r), elastic.Signals{Waiting: 1}, m.history, elastic.Budget{}, now)
+	d := elastic.Decide(s.spec(r, m), elastic.Signals{Waiting: 1}, m.history, elastic.Budget{}, now)
 	if err := s.write(ctx, m, r.Ref, st, d, nil); err != nil && !errors.Is(err, delivery.ErrScaled) {
 		return fmt.Errorf("wake %s/%s: %w", w.Owner, w.Model, err)
 	}
@@ -222,8 +223,9 @@ func (s *Scaler) mayWake(r budget.Reservation) bool {
 
 func paused(r budget.Reservation) bool { return r.Model.Scaling != nil && r.Model.Scaling.Paused }
 
-func (s *Scaler) spec(r budget.Reservation) elastic.Spec {
-	return elastic.SpecOf(r.Model, s.cfg.Concurrency(r.Model))
+// spec is the policy of a model, fitted to how long its replicas take to start.
+func (s *Scaler) spec(r budget.Reservation, m *model) elastic.Spec {
+	return elastic.SpecOf(r.Model, s.cfg.Concurrency(r.Model), m.lead)
 }
 
 // begin takes up the history where an earlier process left it: what was

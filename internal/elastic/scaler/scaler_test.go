@@ -84,6 +84,8 @@ func TestNeverBeyondTheBudget(t *testing.T) {
 	b.quota("team-a", 4)
 	b.kvKnown(ref, 0.1)
 	b.round()
+	b.is("one more slot, on its way to the object", ref, 3, 4)
+	b.round()
 	b.is("one more slot", ref, 4, 4)
 }
 
@@ -188,7 +190,10 @@ func TestKilledAtAnyPoint(t *testing.T) {
 	b.fail = func() error { return errors.New("killed after the debit") }
 	b.mu.Unlock()
 	b.kvKnown(ref, 0.1)
-	_ = b.scaler.Round(t.Context())
+	b.round()
+	if err := b.scaler.Round(t.Context()); err == nil {
+		t.Error("the count was not written, and nobody says so")
+	}
 	b.is("paid for and not written", ref, 1, 5)
 	b.mu.Lock()
 	b.fail = nil
@@ -288,6 +293,28 @@ func TestFixedAndEndingModelsAreLeftAlone(t *testing.T) {
 	if rep := b.explain(fixed); rep.Latest != nil {
 		t.Errorf("a decision for a count that cannot change: %+v", rep.Latest)
 	}
+}
+
+// TestABacklogOfAColdStartOrdersNoMore: what piled up while a replica started
+// is gone soon after it is there; what stays is work for more of them.
+func TestABacklogOfAColdStartOrdersNoMore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ref := b.serve("m", 1, 8)
+	say := func(waiting, inFlight, recent int, oldest time.Duration) {
+		b.load(ref, waiting, inFlight)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		l := b.loads.Of[ref]
+		l.Recent, l.OldestWait = &recent, oldest
+		b.loads.Of[ref] = l
+	}
+	say(20, 2, 2, 2*time.Second)
+	b.told(ref, time.Minute)
+	b.is("a backlog that is young", ref, 1, 1)
+	say(20, 4, 4, time.Minute)
+	b.told(ref, 2*time.Minute)
+	b.is("a backlog that stays", ref, 8, 8)
 }
 
 // TestAnotherAutoscaler: while somebody else's scales the object, ModelDock

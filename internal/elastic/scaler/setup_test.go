@@ -19,6 +19,9 @@ import (
 	"modeldock.io/internal/traffic"
 )
 
+// period is the pause between the rounds of a test.
+const period = 5 * time.Second
+
 // bench is a scaler over a fresh SQLite ledger and a scripted world.
 type bench struct {
 	*testing.T
@@ -64,7 +67,7 @@ func setup(t *testing.T) *bench {
 	b.must(err)
 	b.quota("team-a", 100)
 	b.cfg = scaler.Config{
-		Ledger: b.ledger, Target: b, Clock: b.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Period: period, Ledger: b.ledger, Target: b, Clock: b.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Loads:       func(context.Context) (scaler.Loads, error) { b.mu.Lock(); defer b.mu.Unlock(); return b.loads, nil },
 		Concurrency: func(modelspec.Model) int { return 4 },
 		Cards:       b.cards,
@@ -124,7 +127,7 @@ func (b *bench) load(ref budget.Ref, waiting, inFlight int) {
 // rounds makes one round every period for d.
 func (b *bench) rounds(d time.Duration) {
 	b.Helper()
-	for end := b.clock().Add(d); b.clock().Before(end); b.pass(scaler.DefaultPeriod) {
+	for end := b.clock().Add(d); b.clock().Before(end); b.pass(period) {
 		b.round()
 	}
 }

@@ -18,8 +18,12 @@ func (m *model) signals(v view, r budget.Reservation, st delivery.Status, load t
 		Values: map[string]elastic.Reading{},
 	}
 	in.Pods, in.ReadySince = pods(st)
+	m.measure(st)
 	if heard {
 		in.Values[elastic.MetricDemand] = total(float64(load.Waiting + load.InFlight))
+		if n, known := m.offered(load); known {
+			in.Values[elastic.MetricOffered] = total(n)
+		}
 		in.Values[elastic.MetricRunning] = total(float64(load.InFlight))
 		in.Values[elastic.MetricQueue] = total(float64(load.Waiting) + engineQueue(load))
 		in.Values[elastic.MetricLatency] = total(float64(load.FirstChunk.Quantile(0.99)) / float64(time.Millisecond))
@@ -37,6 +41,38 @@ func (m *model) signals(v view, r budget.Reservation, st delivery.Status, load t
 	in.Values[elastic.MetricMemory] = elastic.Reading{Replica: memory}
 	m.forget(in.Pods)
 	return in
+}
+
+// measure learns how long a replica takes to start. The quickest counts: one
+// that did not answer for a while seems to have started late.
+func (m *model) measure(st delivery.Status) {
+	var quickest time.Duration
+	for _, r := range st.Replicas {
+		began := r.PlacedAt
+		if !r.CreatedAt.IsZero() {
+			began = r.CreatedAt // with the wait for a node
+		}
+		if took := r.ReadyAt.Sub(began); r.Phase == delivery.PhaseReady && !began.IsZero() && took > 0 && (quickest == 0 || took < quickest) {
+			quickest = took
+		}
+	}
+	if quickest > 0 {
+		m.lead = quickest
+	}
+}
+
+// backlogGrace is how much longer than twice a start a request may wait before
+// the whole backlog counts.
+const backlogGrace = 5 * time.Second
+
+// offered is the load without the backlog that piles up while replicas start,
+// which is gone soon after. A backlog that stays longer than that is work for
+// more replicas: it counts in full, as demand does.
+func (m *model) offered(l traffic.Load) (float64, bool) {
+	if l.Recent == nil || l.OldestWait > 2*m.lead+backlogGrace {
+		return 0, false
+	}
+	return float64(min(l.Waiting+l.InFlight, max(l.InFlight, *l.Recent))), true
 }
 
 // pods are the replicas as HPA sees Pods.

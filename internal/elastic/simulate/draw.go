@@ -28,7 +28,7 @@ type window struct {
 // Weibull with the window's shape. Gaps are drawn with mean 1 and measured out
 // in expected requests instead of seconds, so that a long gap spans windows
 // and a short window does not begin with a burst of its own.
-func draw(windows []window, seed uint64) ([]Request, error) {
+func draw(windows []window, seed uint64, most int) ([]Request, error) {
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable, no secret
 	length := 10 * time.Minute
 	if len(windows) > 1 {
@@ -37,11 +37,14 @@ func draw(windows []window, seed uint64) ([]Request, error) {
 	var trace []Request
 	ahead := windows[0].gap(r) // expected requests until the next arrival
 	for _, w := range windows {
-		if !(w.rate >= 0) || math.IsInf(w.rate, 0) || len(trace) > maxRequests {
-			return nil, fmt.Errorf("draw the arrivals at %s: %g requests per second, %d requests so far; at most %d in all", w.at, w.rate, len(trace), maxRequests)
+		if !(w.rate >= 0) || math.IsInf(w.rate, 0) {
+			return nil, fmt.Errorf("draw the arrivals at %s: %g requests per second is no rate", w.at, w.rate)
 		}
 		left := w.rate * length.Seconds()
 		for ; ahead < left; ahead += w.gap(r) {
+			if len(trace) >= most {
+				return nil, fmt.Errorf("draw the arrivals at %s: there are more than %d requests: replay a share of them", w.at, most)
+			}
 			at := w.at + time.Duration(ahead/w.rate*float64(time.Second))
 			trace = append(trace, Request{at, int(ratePrompt * r.ExpFloat64()), int(rateAnswer * r.ExpFloat64())})
 		}

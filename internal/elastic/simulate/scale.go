@@ -85,7 +85,9 @@ func (r *run) signals() elastic.Signals {
 			use[in.Pods[i].Name] = 100 * float64(c.running) / float64(r.model.Concurrency)
 		}
 	}
-	in.Values[elastic.MetricQueue] = elastic.Reading{Replica: queue}
+	waiting, running := float64(in.Waiting), float64(in.InFlight)
+	in.Values[elastic.MetricQueue] = elastic.Reading{Replica: queue, Total: &waiting}
+	in.Values[elastic.MetricRunning] = elastic.Reading{Total: &running}
 	in.Values[elastic.MetricMemory] = elastic.Reading{Replica: use}
 	in.Values[elastic.MetricKVCache] = elastic.Reading{Replica: use}
 	return in

@@ -25,6 +25,12 @@ type Request struct {
 // from which arrivals are drawn with the seed. Of a share below 1 it keeps that
 // part of the requests, evenly; rates become that much lower and as bursty.
 func Read(from io.Reader, seed uint64, share float64) ([]Request, error) {
+	return ReadAtMost(from, seed, share, maxRequests)
+}
+
+// ReadAtMost is Read of a trace that may be anybody's: it fails as soon as
+// there are more than most requests.
+func ReadAtMost(from io.Reader, seed uint64, share float64, most int) ([]Request, error) {
 	if !(share > 0 && share <= 1) {
 		return nil, fmt.Errorf("the share of requests to keep is %g; it must be above 0 and at most 1", share)
 	}
@@ -52,12 +58,15 @@ func Read(from io.Reader, seed uint64, share float64) ([]Request, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read line %d of the trace: %w", n, err)
 		}
+		if len(trace) > most {
+			return nil, fmt.Errorf("the trace has more than %d requests: replay a part of it", most)
+		}
 	}
 	if len(windows) > 0 {
 		for i := range windows {
 			windows[i].rate *= share
 		}
-		return draw(windows, seed)
+		return draw(windows, seed, most)
 	}
 	slices.SortStableFunc(trace, func(a, b Request) int { return int(max(-1, min(1, a.At-b.At))) })
 	if len(trace) > 0 {

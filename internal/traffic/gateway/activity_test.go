@@ -25,14 +25,14 @@ func (b *bench) load(name string) traffic.Load {
 func TestLoads(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	if idle := b.load("m2"); idle.InFlight+idle.Waiting != 0 || !idle.LastRequest.IsZero() || idle.RequestID == "" || len(idle.Replicas) != 0 {
+	if idle := b.load("m2"); idle.InFlight+idle.Waiting != 0 || !idle.LastRequest.IsZero() || idle.RequestID == "" || len(idle.Replicas) != 0 || idle.Recent == nil || *idle.Recent != 0 {
 		t.Errorf("nobody ever called it: %+v", idle)
 	}
 	before := time.Now()
 	waiting := b.later(keyA, helloChat)
 	eventually(t, "the call to wait", func() bool { return b.load("m1").Waiting == 1 })
-	if l := b.load("m1"); l.LastRequest.Before(before) {
-		t.Errorf("a waiting call is no request: %+v", l)
+	if l := b.load("m1"); l.LastRequest.Before(before) || l.Recent != nil || l.OldestWait <= 0 {
+		t.Errorf("a waiting call is no request, or it is known how long one takes: %+v", l)
 	}
 	release := make(chan struct{})
 	e := b.engine("team-a", "m1", "v1", func(w http.ResponseWriter, r *http.Request) {
@@ -53,6 +53,9 @@ func TestLoads(t *testing.T) {
 		t.Fatalf("status %d", p.status)
 	}
 	l = b.load("m1")
+	if l.Recent == nil || *l.Recent < 1 || *l.Recent > 2 || l.OldestWait != 0 {
+		t.Errorf("of late came %v, the oldest waits for %s", l.Recent, l.OldestWait)
+	}
 	if p99 := l.FirstChunk.Quantile(0.99); p99 <= 0 {
 		t.Errorf("the first chunk took %s", p99)
 	}

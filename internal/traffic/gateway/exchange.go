@@ -93,8 +93,10 @@ func (x *exchange) model(m *traffic.Model) {
 
 // uses notes that the version is in use from now until the request ends.
 func (x *exchange) uses(a *activity) {
+	if x.activity == nil { // else it was refused by a replica and waits again
+		a.arrive(x.now())
+	}
 	x.activity = a
-	a.touch(x.now())
 }
 
 func (x *exchange) endpoint(e *traffic.Endpoint) {
@@ -198,7 +200,12 @@ func (x *exchange) finish() {
 	}
 	x.g.settleUse(x)
 	if x.activity != nil {
-		x.activity.touch(x.now())
+		now := x.now()
+		took := time.Duration(0)
+		if !x.rec.FirstByteAt.IsZero() {
+			took = now.Sub(x.rec.SentAt)
+		}
+		x.activity.end(took, now)
 	}
 	x.g.metrics.finished(x)
 	x.endSpan()

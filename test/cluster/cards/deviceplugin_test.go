@@ -37,7 +37,7 @@ func asking(name string, units int64) *corev1.Pod {
 // bind does what the scheduler does: node and card in one write.
 func (n *node) bind(t *testing.T, p *corev1.Pod, card string) {
 	t.Helper()
-	err := ground.client.CoreV1().Pods(namespace).Bind(t.Context(), &corev1.Binding{
+	err := ground.scheduler.CoreV1().Pods(namespace).Bind(t.Context(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: namespace, UID: p.UID, Annotations: map[string]string{decision: card}},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: n.Name},
 	}, metav1.CreateOptions{})

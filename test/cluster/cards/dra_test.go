@@ -34,6 +34,7 @@ func claiming(t *testing.T, name, memory string) {
 	create(t, pod(name, func(p *corev1.Pod) {
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "card", ResourceClaimTemplateName: &name}}
 		p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "card"}}
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"}} // as the operator does
 	}))
 }
 

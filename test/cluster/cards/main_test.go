@@ -13,9 +13,11 @@ import (
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"modeldock.io/deploy"
 	"modeldock.io/test/cluster"
+	"modeldock.io/test/cluster/dock"
 )
 
 // Names on the cluster.
@@ -31,6 +33,7 @@ var ground struct {
 	dir, binary, kubeconfig string
 	cluster                 *cluster.Cluster
 	client                  *kubernetes.Clientset
+	scheduler               *kubernetes.Clientset // as modeldock-scheduler
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -76,7 +79,7 @@ func prepare(ctx context.Context) (err error) {
 	if err = build(ctx, ".", showenv, "./showenv"); err != nil {
 		return err
 	}
-	if ground.cluster, err = cluster.Start(ctx, cluster.Options{Nodes: 2, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}); err != nil {
+	if ground.cluster, err = cluster.Start(ctx, cluster.Options{Nodes: 3, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}); err != nil {
 		return err
 	}
 	if ground.client, err = ground.cluster.Client(); err != nil {
@@ -92,21 +95,36 @@ func prepare(ctx context.Context) (err error) {
 	if ground.kubeconfig, err = ground.cluster.AddUser(account, "system:serviceaccounts", "system:authenticated"); err != nil {
 		return err
 	}
-	manifests := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + system + "}\n"
-	rights, err := deploy.Agent.ReadFile("agent/rbac.yaml")
+	rights, err := deploy.RightsOf("agent", "scheduler")
 	if err != nil {
 		return err
 	}
-	class, err := deploy.DRA.ReadFile("dra/deviceclass.yaml")
-	if err != nil {
-		return err
-	}
-	for _, text := range []string{manifests, string(rights), string(class)} {
+	for _, text := range []string{deploy.System, rights, deploy.DeviceClass} {
 		if err := ground.cluster.Apply(ctx, text); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := dock.ApplyPolicies(ctx, ground.cluster, dock.DevicePlugin); err != nil {
+		return err
+	}
+	program, err := dock.SchedulerProgram(ctx, ground.dir)
+	if err != nil {
+		return err
+	}
+	if _, err := dock.StartScheduler(ctx, ground.cluster, program, ground.dir, ""); err != nil {
+		return err
+	}
+	// Who decides by hand in these tests does it as the scheduler.
+	file, err := ground.cluster.AddUser("system:serviceaccount:"+system+":modeldock-scheduler", "system:serviceaccounts", "system:authenticated")
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		return err
+	}
+	ground.scheduler, err = kubernetes.NewForConfig(config)
+	return err
 }
 
 func build(ctx context.Context, from, to, what string) error {

@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
@@ -60,7 +61,12 @@ func decode[T any](t *testing.T, text, kind string) []T {
 func TestChartIsClean(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
-	for _, more := range [][]string{nil, {"--set", "controller.tls.secretName=a,gateway.tls.secretName=b"}, {"--set", "redis.secretName=r,serviceMonitor.enabled=true,controller.replicas=1,networkPolicy.enabled=false"}} {
+	for _, more := range [][]string{
+		nil,
+		{"--set", "controller.tls.secretName=a,gateway.tls.secretName=b"},
+		{"--set", "redis.secretName=r,serviceMonitor.enabled=true,controller.replicas=1,networkPolicy.enabled=false"},
+		gpuPath("devicePlugin"), gpuPath("dra", "--set", "redis.secretName=r"),
+	} {
 		if out, err := h.Run(t.Context(), append(append([]string{"lint", "--strict", Folder}, named...), more...)...); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -78,6 +84,9 @@ func TestValuesAreChecked(t *testing.T) {
 		{"gatewayToken.token=secret", "token"}, // a secret as a value
 		{"image.digest=sha256:1", "/image/digest"},
 		{"models.podSecurity=none", "/models/podSecurity"},
+		{"gpu.path=magic", "/gpu/path"},
+		{"gpu.schedulerName=default-scheduler", "/gpu/schedulerName"},
+		{"gpu.agent.kubeletDir=kubelet", "/gpu/agent/kubeletDir"},
 		{"gateway.controlURLs={controller:8082}", "/gateway/controlURLs"},
 	} {
 		_, err := h.Run(t.Context(), append(append([]string{"template", "x", Folder}, named...), "--set", c.set)...)
@@ -92,7 +101,7 @@ func TestPodsAreRestricted(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	pods := map[string]corev1.PodSpec{}
-	for _, d := range render[appsv1.Deployment](t, h, "Deployment") {
+	for _, d := range render[appsv1.Deployment](t, h, "Deployment", gpuPath("devicePlugin")...) {
 		pods[d.Name] = d.Spec.Template.Spec
 	}
 	for _, j := range render[struct {
@@ -105,7 +114,7 @@ func TestPodsAreRestricted(t *testing.T) {
 	}](t, h, "Job") {
 		pods["bootstrap"] = j.Spec.Template.Spec
 	}
-	if len(pods) != 3 {
+	if len(pods) != 4 {
 		t.Errorf("%d kinds of Pods", len(pods))
 	}
 	for name, p := range pods {
@@ -149,28 +158,30 @@ func TestRightsAreTheEmbeddedOnes(t *testing.T) {
 		t.Fatalf("%d roles are embedded, %v", len(want), err)
 	}
 	got := map[string][]rbacv1.PolicyRule{}
-	for _, path := range []string{"none", "dra"} { // together they need all of them
+	for _, path := range []string{"devicePlugin", "dra"} { // together they need all of them
 		for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole", "--set", "gpu.path="+path) {
 			got[r.Name] = r.Rules
 		}
 	}
-	for _, r := range render[rbacv1.Role](t, h, "Role", "--set", "bootstrap.enabled=false") {
+	for _, r := range render[rbacv1.Role](t, h, "Role", "--set", "bootstrap.enabled=false,gpu.path=devicePlugin") {
 		got[r.Name] = r.Rules
 	}
 	if !equality.Semantic.DeepEqual(want, got) {
 		t.Errorf("embedded\n%v\nrendered\n%v", want, got)
 	}
 	accounts := map[string]bool{}
-	for _, a := range render[corev1.ServiceAccount](t, h, "ServiceAccount") {
+	for _, a := range render[corev1.ServiceAccount](t, h, "ServiceAccount", "--set", "gpu.path=devicePlugin") {
 		accounts[a.Namespace+"/"+a.Name] = true
 	}
 	for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole") {
-		if strings.HasSuffix(r.Name, "-claims") {
-			t.Errorf("%s is granted although no card comes by a claim", r.Name)
+		if strings.HasSuffix(r.Name, "-claims") || strings.HasSuffix(r.Name, "-agent") {
+			t.Errorf("%s is granted although models have no cards", r.Name)
 		}
 	}
-	for _, b := range render[rbacv1.ClusterRoleBinding](t, h, "ClusterRoleBinding", "--set", "gpu.path=dra") {
-		if _, ok := got[b.RoleRef.Name]; !ok || len(b.Subjects) != 1 || !accounts[b.Subjects[0].Namespace+"/"+b.Subjects[0].Name] {
+	for _, b := range render[rbacv1.ClusterRoleBinding](t, h, "ClusterRoleBinding", "--set", "gpu.path=devicePlugin") {
+		_, ok := got[b.RoleRef.Name]
+		ok = ok || b.RoleRef.Name == "system:kube-scheduler" || b.RoleRef.Name == "system:volume-scheduler"
+		if !ok || len(b.Subjects) != 1 || !accounts[b.Subjects[0].Namespace+"/"+b.Subjects[0].Name] {
 			t.Errorf("%s binds %+v to %+v", b.Name, b.RoleRef, b.Subjects)
 		}
 	}
@@ -250,5 +261,36 @@ func TestTLSIsByReference(t *testing.T) {
 	}
 	if args := strings.Join(set["controller"].Containers[0].Args, " "); !strings.Contains(args, "--gateway=https://blue-modeldock-gateway.sys.svc:443 --gateway-ca=") {
 		t.Errorf("controllers forward by %s", args)
+	}
+}
+
+// Engines answer gateways and controllers of their own release, controllers
+// hand their snapshot to gateways, and nobody else.
+func TestNetworkPolicies(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	policies := map[string]networkingv1.NetworkPolicy{}
+	for _, p := range render[networkingv1.NetworkPolicy](t, h, "NetworkPolicy", "--set", "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.a=b") {
+		policies[strings.TrimPrefix(p.Name, "blue-modeldock-")] = p
+	}
+	models, ok := policies["models"]
+	if !ok || models.Namespace != "sys-models" || len(models.Spec.Ingress) != 1 || len(models.Spec.Ingress[0].From) != 1 {
+		t.Fatalf("%+v", models)
+	}
+	from := models.Spec.Ingress[0].From[0]
+	if from.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "sys" || len(from.PodSelector.MatchExpressions) != 2 || from.PodSelector.MatchExpressions[0].Values[0] != "blue" {
+		t.Errorf("engines answer %+v", from)
+	}
+	for name, open := range map[string]map[string]bool{"controller": {"api": true, "gateways": false, "ops": false}, "gateway": {"inference": true, "ops": false}} {
+		p := policies[name]
+		if len(p.Spec.Ingress) != len(open) || len(p.Spec.PolicyTypes) != 1 {
+			t.Errorf("%s: %+v", name, p.Spec)
+		}
+		for _, rule := range p.Spec.Ingress {
+			port := rule.Ports[0].Port.String()
+			if everybody, known := open[port]; !known || everybody != (len(rule.From) == 0) {
+				t.Errorf("%s of %s answers %+v", port, name, rule.From)
+			}
+		}
 	}
 }

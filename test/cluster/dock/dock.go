@@ -47,6 +47,8 @@ type Options struct {
 	Database *mariadb.Server // nil: one of its own
 	// HasImage says that LoadImage was called for this cluster.
 	HasImage bool
+	// Cards of the cluster; nil: models ask for none.
+	Cards *Cards
 }
 
 // LoadImage brings the program to the nodes, as the simulated engine's image.
@@ -122,7 +124,11 @@ func (d *Dock) start(ctx context.Context) error {
 // the image of the simulated engine.
 func (d *Dock) prepareCluster(ctx context.Context) error {
 	c := d.options.Cluster
-	if err := c.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+d.Namespace()+"}\n"); err != nil {
+	labels := "{}"
+	if d.options.Cards != nil {
+		labels = tenants
+	}
+	if err := c.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+d.Namespace()+", labels: "+labels+"}\n"); err != nil {
 		return err
 	}
 	if err := c.Apply(ctx, d.named(deploy.System)); err != nil {
@@ -228,13 +234,20 @@ func (d *Dock) prepareProcesses(context.Context) error {
 			d.options.Binary, "controller", "--kubernetes", "--kubeconfig", controller, "--namespace", d.Namespace(), "--system-namespace", d.options.system(), "--image", Image,
 			"--listen", listen, "--gateway-listen", link, "--gateway", "http://" + gateways[0], "--gateway-ops", "http://" + strings.Join(ops, ",http://"),
 		}, d.options.Flags...)
-		d.Controllers = append(d.Controllers, d.process(fmt.Sprint("controller-", i), listen, args))
+		if d.options.Cards != nil {
+			args = append(args, d.options.Cards.Flags()...)
+		}
+		p := d.process(fmt.Sprint("controller-", i), listen, args)
+		p.Ops = p.URL
+		d.Controllers = append(d.Controllers, p)
 	}
 	for i, listen := range gateways {
-		d.Gateways = append(d.Gateways, d.process(fmt.Sprint("gateway-", i), listen, []string{
+		p := d.process(fmt.Sprint("gateway-", i), listen, []string{
 			d.options.Binary, "gateway", "--kubernetes", "--kubeconfig", gateway, "--namespace", d.Namespace(),
 			"--listen", listen, "--ops-listen", ops[i], "--control", strings.Join(control, ","), "--state-dir", filepath.Join(d.options.Dir, fmt.Sprint("gateway-", i)),
-		}))
+		})
+		p.Ops = "http://" + ops[i]
+		d.Gateways = append(d.Gateways, p)
 	}
 	return nil
 }

@@ -23,13 +23,14 @@ const (
 )
 
 // ready is what a process says once it answers.
-var ready = regexp.MustCompile(`^ModelDock (?:controller|gateway) is ready: (\S+)$`)
+var ready = regexp.MustCompile(`^ModelDock (?:(?:controller|gateway) is ready: \S+|agent of \S+ is up)$`)
 
-// Process is a controller or a gateway, started again and again on the same
+// Process is a controller, a gateway or an agent, started again and again on the same
 // address.
 type Process struct {
 	Name string
 	URL  string // known before the first start
+	Ops  string // URL of its metrics, for callers on this machine
 	args []string
 	env  []string
 	log  string

@@ -22,7 +22,13 @@ const (
 // returns what it prints and its exit code.
 func (i *Installation) Explain(t testing.TB, who, id string, flags ...string) (out string, exit int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), i.Ground.Binary, append([]string{"explain", id}, flags...)...)
+	return i.CLI(t, who, append([]string{"explain", id}, flags...)...)
+}
+
+// CLI runs the command line with the key of who.
+func (i *Installation) CLI(t testing.TB, who string, args ...string) (out string, exit int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), i.Ground.Binary, args...)
 	cmd.Env = append(os.Environ(), "MODELDOCK_URL="+i.API(), "MODELDOCK_KEY="+i.Key(who), "XDG_CONFIG_HOME="+t.TempDir())
 	text, err := cmd.CombinedOutput()
 	var ended *exec.ExitError

@@ -56,7 +56,13 @@ func endsSoon() []string { return []string{"--drain-delay=1s", "--longest-stream
 // Install makes an installation and takes it away at the test's end.
 func (g *Ground) Install(t testing.TB, caps Caps) *Installation {
 	t.Helper()
-	i, err := g.install(t.Context(), caps)
+	return g.InstallOn(t, caps, nil)
+}
+
+// InstallOn makes one whose models ask for cards.
+func (g *Ground) InstallOn(t testing.TB, caps Caps, cards *dock.Cards) *Installation {
+	t.Helper()
+	i, err := g.install(t.Context(), caps, cards)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +83,7 @@ func (g *Ground) Install(t testing.TB, caps Caps) *Installation {
 	return i
 }
 
-func (g *Ground) install(ctx context.Context, caps Caps) (*Installation, error) {
+func (g *Ground) install(ctx context.Context, caps Caps, cards *dock.Cards) (*Installation, error) {
 	client, err := g.Cluster.Client()
 	if err != nil {
 		return nil, err
@@ -85,7 +91,7 @@ func (g *Ground) install(ctx context.Context, caps Caps) (*Installation, error) 
 	name := fmt.Sprint("t", g.count.Add(1))
 	d, err := dock.Start(ctx, dock.Options{
 		Cluster: g.Cluster, Binary: g.Binary, Dir: filepath.Join(g.Dir, name), Name: name, Database: g.Database, HasImage: true,
-		TenantCap: caps.Tenant, PoolCap: caps.Pool, Flags: endsSoon(),
+		TenantCap: caps.Tenant, PoolCap: caps.Pool, Flags: endsSoon(), Cards: cards,
 	})
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func run(m *testing.M) (code int) {
 	}
 	ground = &Ground{Dir: dir}
 	common = sync.OnceValues(func() (*Installation, error) {
-		i, err := ground.install(context.Background(), Caps{Tenant: 1000, Pool: 10000})
+		i, err := ground.install(context.Background(), Caps{Tenant: 1000, Pool: 10000}, nil)
 		shared = i
 		return i, err
 	})

@@ -64,7 +64,7 @@ func plan(seed uint64, pods int) []step {
 
 // draw makes a demand: of small and large models, on one card or several.
 func draw(random *rand.Rand) demand {
-	d := demand{cards: []int{1, 1, 1, 1, 1, 1, 2, 2, 4, 8}[random.IntN(10)], urgent: random.IntN(100) < 3}
+	d := demand{cards: []int{1, 1, 1, 1, 2, 2, 3, 4, 4, 8}[random.IntN(10)], urgent: random.IntN(100) < 3}
 	bands := [][2]int{{2000, 6000}, {7000, 15000}, {7000, 15000}, {16000, 23000}, {16000, 23000}}
 	band := bands[random.IntN(len(bands))]
 	d.memory = strconv.Itoa(band[0] + random.IntN(band[1]-band[0]))

@@ -254,6 +254,11 @@ func (b *bundle) class(name string, value int32) {
 	if _, err := b.client.SchedulingV1().PriorityClasses().Create(b.t.Context(), class, metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
+	b.eventually(func(ctx context.Context) error { // the admission of Pods hears of it later
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "dry"}, Spec: corev1.PodSpec{PriorityClassName: name, Containers: []corev1.Container{{Name: "engine", Image: "x"}}}}
+		_, err := b.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
 }
 
 // nominated waits until a Pod was promised a node.

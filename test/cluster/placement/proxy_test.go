@@ -66,7 +66,11 @@ func newProxy(t *testing.T, kubeconfig string) *proxy {
 			reverse.ServeHTTP(w, r)
 		}
 	}))
-	t.Cleanup(func() { p.front.CloseClientConnections(); p.front.Close() })
+	t.Cleanup(func() {
+		_ = p.front.Listener.Close() // the scheduler still runs; a watch that it began now would be waited for
+		p.front.CloseClientConnections()
+		p.front.Close()
+	})
 	out := clientcmdapi.NewConfig()
 	out.Clusters["test"] = &clientcmdapi.Cluster{Server: p.front.URL}
 	out.Contexts["test"] = &clientcmdapi.Context{Cluster: "test"}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +28,7 @@ import (
 )
 
 const (
-	patience      = 2 * time.Minute
+	patience      = 3 * time.Minute
 	schedulerName = "modeldock-scheduler"
 	schedulerUser = "system:serviceaccount:modeldock-system:modeldock-scheduler"
 	cardKey       = "scheduler.ai/gpu-device-uuid"
@@ -106,7 +105,7 @@ func setup(t *testing.T, nodes, cards int, mib func(node, card int) int64) *bund
 	if b.client, err = c.Client(); err != nil {
 		t.Fatal(err)
 	}
-	b.apply(deploy.Scheduler)
+	b.apply()
 	kubeconfig, err := c.AddUser(schedulerUser, "system:serviceaccounts", "system:authenticated")
 	if err != nil {
 		t.Fatal(err)
@@ -132,11 +131,7 @@ func setup(t *testing.T, nodes, cards int, mib func(node, card int) int64) *bund
 // configure writes the sample configuration for this cluster.
 func (b *bundle) configure() string {
 	b.t.Helper()
-	text, err := deploy.Scheduler.ReadFile("scheduler/config.yaml")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	config := strings.Replace(string(text), "clientConnection: {", fmt.Sprintf("clientConnection: {kubeconfig: %q, ", b.proxy.kubeconfig), 1)
+	config := strings.Replace(deploy.SchedulerConfig, "clientConnection: {", fmt.Sprintf("clientConnection: {kubeconfig: %q, ", b.proxy.kubeconfig), 1)
 	config = strings.Replace(config, "{leaderElect: true, ", "{leaderElect: false, ", 1) // a killed one is followed at once
 	path := filepath.Join(b.t.TempDir(), "scheduler.yaml")
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
@@ -145,20 +140,17 @@ func (b *bundle) configure() string {
 	return path
 }
 
-func (b *bundle) apply(from fs.FS) {
+// apply gives the scheduler its account and its rights.
+func (b *bundle) apply() {
 	b.t.Helper()
-	err := fs.WalkDir(from, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Base(name) == "config.yaml" {
-			return err
-		}
-		text, err := fs.ReadFile(from, name)
-		if err != nil {
-			return err
-		}
-		return b.cluster.Apply(b.t.Context(), string(text))
-	})
+	rights, err := deploy.RightsOf("scheduler")
 	if err != nil {
 		b.t.Fatal(err)
+	}
+	for _, text := range []string{deploy.System, rights} {
+		if err := b.cluster.Apply(b.t.Context(), text); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 }
 

@@ -201,7 +201,7 @@ var sample = regexp.MustCompile(`(?m)^modeldock_gpu_memory_(\w+)(?:\{(?:card="([
 // counted waits until the scheduler's accounts are what Pods add up to.
 func (b *bundle) counted(seen *witness) {
 	b.t.Helper()
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // its certificate is its own
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its certificate is its own
 	defer client.CloseIdleConnections()
 	b.eventually(func(ctx context.Context) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/metrics", b.port), http.NoBody)

@@ -44,7 +44,7 @@ type weather struct {
 	cutUntil time.Time
 	met      map[string]int
 	late     sync.WaitGroup
-	lateCtx  context.Context //nolint:containedctx // ends what a killed scheduler left behind
+	lateCtx  context.Context // ends what a killed scheduler left behind
 	dropLate context.CancelFunc
 }
 
@@ -107,7 +107,7 @@ func (w *weather) fault(name string) string {
 	try := w.tries[name]
 	w.tries[name]++
 	hash := fnv.New64a()
-	fmt.Fprintf(hash, "%s/%d", name, try)
+	_, _ = fmt.Fprintf(hash, "%s/%d", name, try) // a hash never fails
 	x := rand.New(rand.NewPCG(w.seed, hash.Sum64())).IntN(100)
 	if try > 0 {
 		x *= 2 // it gets better

@@ -62,6 +62,8 @@ const nodes: Node[] = [
       totalMiB: 100,
       reservedMiB: 0,
       allocatedMiB: 10,
+      freeMiB: 0,
+      unaccountedMiB: 0,
       healthy: true,
       isolation: 'none',
       allocations: [

@@ -1,4 +1,35 @@
-{{/* How Pods of models ask for cards. */}}
+{{/* How Pods of models ask for cards, as a controller is told. */}}
 {{- define "modeldock.gpuArgs" -}}
-- --gpu={{ if eq .Values.gpu.path "devicePlugin" }}device-plugin{{ else }}dra{{ end }}
+{{- if eq .Values.gpu.path "devicePlugin" -}}
+- --gpu=device-plugin
+- --gpu-scheduler={{ .Values.gpu.schedulerName }}
+{{- else -}}
+- --gpu=dra
+{{- end }}
+{{- if .Values.redis.secretName }}
+- --redis-url-file=/etc/modeldock/redis/url
+{{- end }}
+{{- end }}
+
+{{/* Whether a controller reads what is measured of cards. */}}
+{{- define "modeldock.gpuMeasured" -}}
+{{- if and (ne .Values.gpu.path "none") .Values.redis.secretName }}true{{ end }}
+{{- end }}
+
+{{/* ourNames: dict "root" $ "text" …: the names of this release in a manifest that is a plain file. */}}
+{{- define "modeldock.gpuNames" -}}
+{{- $name := include "modeldock.name" .root }}
+{{- $wide := printf "%s-%s" .root.Release.Namespace $name }}
+{{- .text
+  | replace "system:serviceaccount:modeldock-system:modeldock-scheduler" (printf "system:serviceaccount:%s:%s" .root.Release.Namespace "\u0000scheduler")
+  | replace "resourceName: modeldock-scheduler" "resourceName: \u0000scheduler"
+  | replace "resourceNamespace: modeldock-system" (printf "resourceNamespace: %s" .root.Release.Namespace)
+  | replace "modeldock-scheduler" .root.Values.gpu.schedulerName
+  | replace "modeldock-gpu-" (printf "%s-gpu-" $wide)
+  | replace "\u0000scheduler" (printf "%s-scheduler" $name) }}
+{{- end }}
+
+{{/* imageOf: dict "root" $ "image" …; what it leaves out is as for the other Pods. */}}
+{{- define "modeldock.gpuImage" -}}
+{{- if .image.digest }}{{ .image.repository }}@{{ .image.digest }}{{ else }}{{ .image.repository }}:{{ .image.tag | default .root.Values.image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}

@@ -93,6 +93,18 @@ func (v *View) Card(uuid string) (measured.Card, bool) {
 	return c, ok
 }
 
+// All is what is known of every card, whatever its age, by uuid.
+func (v *View) All() map[string]measured.Card {
+	p := v.current.Load()
+	older := max(0, v.clock().Sub(p.at))
+	all := make(map[string]measured.Card, len(p.cards))
+	for uuid, c := range p.cards {
+		c.Age += older
+		all[uuid] = c
+	}
+	return all
+}
+
 // Fresh is what may be placed by. What is too old or absent is counted and is
 // no answer.
 func (v *View) Fresh(uuid string) (measured.Card, bool) {

@@ -12,16 +12,22 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
 	"modeldock.io/test/cluster"
+	"modeldock.io/test/cluster/dock"
 )
 
-const usage = `usage: cluster.sh up     [--dir DIR] [--nodes N] [--simulated N] [--audit] [--bare] [--image NAME=PROGRAM]… [--manifest FILE]…
+const usage = `usage: cluster.sh up     [--dir DIR] [--nodes N] [--simulated N] [--audit] [--bare]
+                         [--gpu device-plugin|dra|none] [--cards 2x24576] [--image NAME=PROGRAM]… [--manifest FILE]…
        cluster.sh down   [--dir DIR]
        cluster.sh status [--dir DIR]
        cluster.sh free   gives back what clusters held whose process was killed`
+
+// noCards leaves models without cards.
+const noCards = "none"
 
 // errNotRunning makes status end with 3, as service managers do.
 var errNotRunning = errors.New("no cluster runs")
@@ -46,6 +52,9 @@ type settings struct {
 	images    list
 	manifests list
 	modeldock string // the program to put on it; empty: none
+	scheduler string // modeldock-scheduler
+	gpu       string // how models get cards
+	cards     string // of every real node
 	bare      bool
 }
 
@@ -67,6 +76,9 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&s.options.Simulated, "simulated", 0, "simulated nodes")
 	flags.BoolVar(&s.options.AuditLog, "audit", false, "write down every request to the API server")
 	flags.StringVar(&s.modeldock, "modeldock", "", "the modeldock program to put on the cluster")
+	flags.StringVar(&s.scheduler, "scheduler", "", "the modeldock-scheduler program")
+	flags.StringVar(&s.gpu, "gpu", "", "how models get simulated cards: device-plugin, dra or none")
+	flags.StringVar(&s.cards, "cards", "2x24576", "simulated cards of every real node")
 	flags.BoolVar(&s.bare, "bare", false, "Kubernetes alone, without ModelDock")
 	flags.Var(&s.images, "image", "image to load: NAME=PROGRAM")
 	flags.Var(&s.manifests, "manifest", "file to apply")
@@ -79,6 +91,15 @@ func run(ctx context.Context, args []string) error {
 	s.options.Dir = s.dir
 	if s.bare {
 		s.modeldock = ""
+	}
+	if s.gpu == "" { // as far as nodes and programs are there for it
+		s.gpu = dock.DevicePlugin
+		if s.options.ControlPlaneOnly || s.scheduler == "" {
+			s.gpu = noCards
+		}
+	}
+	if !slices.Contains([]string{dock.DevicePlugin, dock.DRA, noCards}, s.gpu) {
+		return fmt.Errorf("--gpu must be %s, %s or %s; got %q", dock.DevicePlugin, dock.DRA, noCards, s.gpu)
 	}
 	switch args[0] {
 	case "up":

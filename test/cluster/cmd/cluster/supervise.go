@@ -78,12 +78,22 @@ func install(ctx context.Context, c *cluster.Cluster, s settings) (stop func() e
 	if s.modeldock == "" {
 		return func() error { return nil }, nil
 	}
-	s.options.Log.Info("starting ModelDock", "program", s.modeldock)
-	d, err := dock.Start(ctx, dock.Options{Cluster: c, Binary: s.modeldock, Dir: c.Dir})
-	if err != nil {
-		return nil, fmt.Errorf("put ModelDock on the cluster: %w", err)
+	var cards *dock.Cards
+	stopCards := func() error { return nil }
+	if s.gpu != noCards {
+		s.options.Log.Info("starting agents with simulated cards", "cards", s.cards, "delivered by", s.gpu)
+		cards, err = dock.StartCards(ctx, dock.CardsOptions{Cluster: c, Binary: s.modeldock, Scheduler: s.scheduler, Dir: c.Dir, Path: s.gpu, Cards: s.cards})
+		if err != nil {
+			return nil, fmt.Errorf("give the nodes cards: %w", err)
+		}
+		stopCards = cards.Stop
 	}
-	return d.Stop, nil
+	s.options.Log.Info("starting ModelDock", "program", s.modeldock)
+	d, err := dock.Start(ctx, dock.Options{Cluster: c, Binary: s.modeldock, Dir: c.Dir, Cards: cards})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("put ModelDock on the cluster: %w", err), stopCards())
+	}
+	return func() error { return errors.Join(d.Stop(), stopCards()) }, nil
 }
 
 // patient writes for as long as somebody reads: a closed terminal is no reason

@@ -101,6 +101,7 @@ ModelDock: console %[1]s/console/   gateway %[2]s/v1   keys %[3]s/keys.json
            export MODELDOCK_URL=%[1]s
            modeldock --key-file %[3]s/keys.json --tenant team-a submit --id demo --wait
            modeldock --key-file %[3]s/keys.json --tenant team-a explain demo
+           modeldock --key-file %[3]s/keys.json --tenant team-a nodes
 `, urls.API, urls.Gateway, dir)
 	return nil
 }

@@ -1,0 +1,102 @@
+//go:build cluster
+
+package cards
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"modeldock.io/internal/placement"
+)
+
+// wanting is a Pod as a user writes it: an annotation says what it needs, and
+// nothing else is said of cards.
+func (n *node) wanting(name, mib string, change ...func(*corev1.Pod)) *corev1.Pod {
+	return pod(name, func(p *corev1.Pod) {
+		p.Annotations = map[string]string{placement.MemoryAnnotation: mib}
+		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: n.Name}
+		for _, c := range change {
+			c(p)
+		}
+	})
+}
+
+// decidedFor waits for the scheduler's decision.
+func (n *node) decidedFor(t *testing.T, name string) (card string) {
+	t.Helper()
+	n.eventually(t, "a card is decided for "+name, func() (bool, any) {
+		p := get(t, name)
+		card = p.Annotations[decision]
+		return p.Spec.NodeName == n.Name && card != "", p.Status
+	})
+	return card
+}
+
+// From an annotation to the container: the scheduler decides by the memory of
+// each card, the policies add what a user leaves out, and each container sees
+// exactly its card. One that fits no card waits, says why with figures, and is
+// placed once another has ended.
+func TestScheduledAndDelivered(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, 2, "device-plugin", []card{{"SIM-1", 0, 24576, true}, {"SIM-2", 1, 24576, true}})
+	n.saysHealthy(t, true, true)
+	n.counts(t, 2*chunks)
+	room := int64(24576) - placement.DefaultReserve().Of(24576)
+
+	on := map[string]string{}
+	used := map[string]int64{}
+	for _, p := range []struct {
+		name string
+		mib  int64
+	}{{"ten", 10000}, {"another-ten", 10000}, {"twelve", 12000}} {
+		create(t, n.wanting(p.name, fmt.Sprint(p.mib)))
+		on[p.name] = n.decidedFor(t, p.name)
+		used[on[p.name]] += p.mib
+		n.mustSee(t, p.name, on[p.name])
+	}
+	var largest int64
+	for _, c := range []string{"SIM-1", "SIM-2"} {
+		if used[c] > room {
+			t.Errorf("%s holds %d of %d MiB", c, used[c], room)
+		}
+		largest = max(largest, room-used[c])
+	}
+
+	// One more than the largest fragment, which the node's total would hold.
+	create(t, n.wanting("waits", fmt.Sprint(largest+1)))
+	want := fmt.Sprintf("largest fragment %d MiB < %d MiB on node %s (2 cards, ", largest, largest+1, n.Name)
+	n.eventually(t, "the fourth says why it waits", func() (bool, any) {
+		for _, c := range get(t, "waits").Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, want) {
+				return true, nil
+			}
+		}
+		return false, get(t, "waits").Status
+	})
+	for name, c := range on {
+		if used[c] == map[string]int64{"ten": 10000, "another-ten": 10000, "twelve": 12000}[name] { // alone on its card
+			remove(t, name)
+			break
+		}
+	}
+	began := time.Now()
+	card := n.decidedFor(t, "waits")
+	t.Logf("it was placed %s after another was deleted", time.Since(began).Round(10*time.Millisecond))
+	n.mustSee(t, "waits", card)
+
+	// A ConfigMap does not show it the others' cards.
+	if _, err := ground.cluster.Kubectl(t.Context(), "create", "configmap", "everything", "--from-literal=NVIDIA_VISIBLE_DEVICES=all"); err != nil {
+		t.Fatal(err)
+	}
+	create(t, n.wanting("small", "100", func(p *corev1.Pod) {
+		p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "everything"}}}}
+	}))
+	card = n.decidedFor(t, "small")
+	if told := n.sees(t, "small"); told["NVIDIA_VISIBLE_DEVICES"] != card {
+		t.Errorf("with a ConfigMap of its own it was told %v, and decided was %s", told, card)
+	}
+}
