@@ -69,3 +69,4 @@ fuzz:
 	go test -run '^$$' -fuzz '^FuzzScanRequest$$' -fuzztime 2m ./internal/traffic/gateway/wire
 	go test -run '^$$' -fuzz '^FuzzEventScanner$$' -fuzztime 2m ./internal/traffic/gateway/wire
 	go test -run '^$$' -fuzz '^FuzzScanForm$$' -fuzztime 2m ./internal/traffic/gateway/wire
+	go test -run '^$$' -fuzz '^FuzzChunks$$' -fuzztime 2m ./internal/traffic/upstream

@@ -245,6 +245,7 @@ layer "benchmarks, quick form" scripts/bench.sh --quick
 for target in FuzzScanRequest FuzzEventScanner; do
   layer "fuzz $target, short form" go test -run '^$' -fuzz "^$target\$" -fuzztime 200000x ./internal/traffic/gateway/wire
 done
+layer "fuzz FuzzChunks, short form" go test -run '^$' -fuzz '^FuzzChunks$' -fuzztime 100000x ./internal/traffic/upstream
 layer "fuzz FuzzMerge, short form" go test -run '^$' -fuzz '^FuzzMerge$' -fuzztime 100000x ./internal/traffic/route/kube
 on_kubernetes
 part "waiting for the linter, which was built beside all this"

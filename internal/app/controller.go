@@ -114,7 +114,7 @@ func (c *controller) build(ctx context.Context) error {
 	if link := c.opts.Gateways; link.Listen != "" {
 		c.directory = newDirectory(c.ledger, c.target, c.clock, c.log)
 		c.feed = feed.NewServer(feed.ServerConfig{
-			Token: link.Token, Snapshot: c.directory.snapshot, Refresh: c.directory.refreshSince, Store: c.ledger.PutInferences, Wake: c.scaler.Wake, Clock: c.clock, Logger: c.log,
+			Token: link.Token, Snapshot: c.directory.taken, Refresh: c.directory.refreshSince, Store: c.ledger.PutInferences, Wake: c.scaler.Wake, Clock: c.clock, Logger: c.log,
 		})
 		c.directory.changed = c.feed.Changed
 	}

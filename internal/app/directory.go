@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,9 +30,9 @@ type directory struct {
 
 	refreshing sync.Mutex // guards what follows, and the order of snapshots
 	version    uint64
-	// bound are the objects of live requests of one ledger: a binding never
-	// changes, and to ask for a thousand each second would be most of the work.
-	bound   map[budget.Ref]string
+	// bound are the bindings of the live requests of one ledger: they never
+	// change, so that they are read again only if one of them is not known.
+	bound   map[budget.Ref]budget.Binding
 	boundIn string
 }
 
@@ -46,6 +47,10 @@ func (d *directory) snapshot() *traffic.Snapshot {
 	}
 	return &traffic.Snapshot{}
 }
+
+// taken returns the latest one, nil before there is any: to a gateway, an
+// empty one would say that nothing is served any more.
+func (d *directory) taken() *traffic.Snapshot { return d.current.Load() }
 
 // run refreshes at every wake and, as a safety net, every second.
 func (d *directory) run(ctx context.Context, wake <-chan struct{}) {
@@ -112,20 +117,14 @@ func (d *directory) refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the live requests: %w", err)
 	}
-	if d.boundIn != s.Ledger {
-		d.bound, d.boundIn = nil, s.Ledger
+	if err := d.readBindings(ctx, s.Ledger, live); err != nil {
+		return err
 	}
-	bound := make(map[budget.Ref]string, len(live))
 	admitted := make(map[budget.Ref]struct{}, len(live))
 	for _, r := range live {
 		admitted[r.Ref] = struct{}{}
-		m := d.model(ctx, r)
-		if m.ObjectUID != "" {
-			bound[r.Ref] = m.ObjectUID
-		}
-		s.Models = append(s.Models, m)
+		s.Models = append(s.Models, d.model(ctx, r))
 	}
-	d.bound = bound
 	for _, r := range waiting {
 		if _, live := admitted[r.Ref]; !live {
 			s.Models = append(s.Models, d.pending(r, now))
@@ -137,6 +136,20 @@ func (d *directory) refresh(ctx context.Context) error {
 	if d.changed != nil {
 		d.changed()
 	}
+	return nil
+}
+
+// readBindings brings d.bound up to date, in one question for all.
+func (d *directory) readBindings(ctx context.Context, ledger string, live []budget.Reservation) error {
+	unknown := func(r budget.Reservation) bool { _, known := d.bound[r.Ref]; return !known }
+	if d.boundIn == ledger && !slices.ContainsFunc(live, unknown) {
+		return nil
+	}
+	bound, err := d.ledger.LiveBindings(ctx)
+	if err != nil {
+		return fmt.Errorf("read what the live requests are bound to: %w", err)
+	}
+	d.bound, d.boundIn = bound, ledger
 	return nil
 }
 
@@ -228,11 +241,7 @@ func served(r budget.Reservation) traffic.Model {
 
 func (d *directory) model(ctx context.Context, r budget.Reservation) traffic.Model {
 	m := served(r)
-	if uid, known := d.bound[r.Ref]; known {
-		m.ObjectUID = uid
-	} else if b, err := d.ledger.Binding(ctx, r.Ref); err == nil {
-		m.ObjectUID = b.UID
-	}
+	m.ObjectUID = d.bound[r.Ref].UID
 	if m.ObjectUID == "" || m.ReleaseAsked {
 		return m // nothing runs for it yet, or callers are not sent there any more
 	}

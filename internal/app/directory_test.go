@@ -45,9 +45,9 @@ func (c *counted) List(ctx context.Context, f budget.Filter) ([]budget.Reservati
 	return out, err
 }
 
-func (c *counted) Binding(ctx context.Context, ref budget.Ref) (budget.Binding, error) {
+func (c *counted) LiveBindings(ctx context.Context) (map[budget.Ref]budget.Binding, error) {
 	c.bindings.Add(1)
-	return c.Ledger.Binding(ctx, ref)
+	return c.Ledger.LiveBindings(ctx)
 }
 
 func (c *counted) Keys(ctx context.Context) ([]budget.APIKey, error) {
@@ -324,7 +324,7 @@ func TestRefreshAsksForWhatMayHaveChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := l.bindings.Load(); got != wantBindings || asked != wantAsked {
-			t.Errorf("%s: %d bindings read and %d objects observed, want %d and %d", what, got, asked, wantBindings, wantAsked)
+			t.Errorf("%s: bindings read %d times and %d objects observed, want %d and %d", what, got, asked, wantBindings, wantAsked)
 		}
 		if m := d.snapshot().Models; len(m) != 1 || m[0].ObjectUID != wantUID {
 			t.Errorf("%s: models %+v", what, m)

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -187,14 +186,10 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	defer stopWork()
 	followed := make(chan error, 1)
 	go func() { followed <- g.opts.Endpoints.follow(work, g.feed, g.table.Set, g.log) }()
-	told := make(chan struct{}) // and nobody asks engines any more
-	go func() {
-		defer close(told)
-		var both sync.WaitGroup
-		both.Go(func() { g.tellMachine(work) })
-		both.Go(func() { signals.New(signals.Config{Table: g.table}).Run(work) })
-		both.Wait()
-	}()
+	watched := make(chan struct{})
+	go func() { defer close(watched); signals.New(signals.Config{Table: g.table}).Run(work) }()
+	told := make(chan struct{})
+	go func() { defer close(told); g.tellMachine(work) }()
 	fed := make(chan struct{})
 	go func() { defer close(fed); g.feed.Run(work) }()
 	server, side := gateway.NewServer(g.gateway), opsServer(g.opsHandler())
@@ -214,10 +209,10 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	case err = <-followed:
 		err = errors.Join(errors.New("the endpoints cannot be followed"), err)
 	}
-	return errors.Join(err, g.shutdown(server, side, stopWork, fed, told))
+	return errors.Join(err, g.shutdown(server, side, stopWork, fed, told, watched))
 }
 
-func (g *gatewayProcess) shutdown(server *gateway.Server, side *http.Server, stopWork func(), fed, told <-chan struct{}) error {
+func (g *gatewayProcess) shutdown(server *gateway.Server, side *http.Server, stopWork func(), ended ...<-chan struct{}) error {
 	g.health.ready(false)
 	drain, cancel := context.WithTimeout(context.Background(), g.opts.StopGrace)
 	defer cancel()
@@ -230,8 +225,9 @@ func (g *gatewayProcess) shutdown(server *gateway.Server, side *http.Server, sto
 	defer cancelLast()
 	err := errors.Join(g.counts.close(), g.recorder.FlushAndClose(last), g.tells.spans.Close(last))
 	stopWork()
-	<-fed
-	<-told
+	for _, e := range ended {
+		<-e
+	}
 	_ = side.Close()
 	g.log.Info("stopped")
 	return err

@@ -122,6 +122,9 @@ type Outbox interface {
 type Bindings interface {
 	// Binding returns ErrNotFound while nothing is bound.
 	Binding(ctx context.Context, ref Ref) (Binding, error)
+	// LiveBindings returns the bindings of all reserved requests at once; what
+	// is not delivered yet is left out.
+	LiveBindings(ctx context.Context) (map[Ref]Binding, error)
 	// MarkReady records the first readiness of the bound UID; other UIDs are ignored.
 	MarkReady(ctx context.Context, ref Ref, uid string) error
 	// MarkGone records that the object and its last process are gone.

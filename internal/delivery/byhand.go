@@ -95,14 +95,31 @@ func releaseByHand(ctx context.Context, ledger budget.Ledger, ref budget.Ref, ob
 	return nil
 }
 
-// stillLost looks again at what an earlier list did not have: the list of a
-// target that follows another system may be a moment old.
+// stillLost looks again at what an earlier list did not have: its release may
+// have taken it away since the ledger was read, and the list of a target that
+// follows another system may be a moment old.
 func (r *Reconciler) stillLost(ctx context.Context, lost []lostObject) ([]lostObject, error) {
-	if _, honours := r.cfg.Target.(Honouring); !honours {
-		return lost, nil
+	if len(lost) == 0 {
+		return nil, nil
 	}
+	now, err := r.cfg.Ledger.List(ctx, budget.Filter{State: budget.Reserved})
+	if err != nil {
+		return nil, fmt.Errorf("look again for the requests of %d missing objects: %w", len(lost), err)
+	}
+	kept := make(map[budget.Ref]bool, len(now))
+	for _, res := range now {
+		kept[res.Ref] = res.ReleaseRequestedAt.IsZero()
+	}
+	_, honours := r.cfg.Target.(Honouring)
 	var still []lostObject
 	for _, l := range lost {
+		if !kept[l.res.Ref] {
+			continue
+		}
+		if !honours {
+			still = append(still, l)
+			continue
+		}
 		st, err := r.cfg.Target.Observe(ctx, l.res.Ref)
 		if err != nil {
 			return nil, fmt.Errorf("look again for object %s: %w", l.bound.Name, err)

@@ -27,9 +27,9 @@ func (d Difference) Drops() bool { return d.drop }
 
 // Compare walks ledger and target both ways, by id and UID, and changes nothing.
 func (r *Reconciler) Compare(ctx context.Context) ([]Difference, error) {
-	statuses, err := r.cfg.Target.List(ctx)
+	books, statuses, err := r.read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list the target's objects: %w", err)
+		return nil, err
 	}
 	var out []Difference
 	there := make(map[budget.Ref]bool, len(statuses))
@@ -38,7 +38,7 @@ func (r *Reconciler) Compare(ctx context.Context) ([]Difference, error) {
 			continue
 		}
 		there[st.Ref] = true
-		d, err := r.judge(ctx, st)
+		d, err := r.judge(ctx, st, books)
 		if err != nil {
 			return nil, fmt.Errorf("compare object %s: %w", st.Object.Name, err)
 		}
@@ -46,20 +46,13 @@ func (r *Reconciler) Compare(ctx context.Context) ([]Difference, error) {
 			out = append(out, *d)
 		}
 	}
-	reserved, err := r.cfg.Ledger.List(ctx, budget.Filter{State: budget.Reserved})
-	if err != nil {
-		return nil, fmt.Errorf("list reservations: %w", err)
-	}
-	for _, res := range reserved {
+	for _, res := range books.reserved {
 		if there[res.Ref] || !res.ReleaseRequestedAt.IsZero() {
 			continue // judged above, or on its way out in both
 		}
-		bound, err := r.cfg.Ledger.Binding(ctx, res.Ref)
-		if errors.Is(err, budget.ErrNotFound) {
-			continue // not delivered yet, in both
-		}
-		if err != nil {
-			return nil, fmt.Errorf("compare request %s of tenant %s: %w", res.ID, res.Tenant, err)
+		bound, delivered := books.bound[res.Ref]
+		if !delivered {
+			continue // in both
 		}
 		out = append(out, Difference{Ref: res.Ref, Object: bound.Object, Note: "the ledger has it reserved and its object is gone", restore: bound})
 	}
@@ -67,23 +60,16 @@ func (r *Reconciler) Compare(ctx context.Context) ([]Difference, error) {
 }
 
 // judge looks at one object of this ledger; nil: both say the same.
-func (r *Reconciler) judge(ctx context.Context, st Status) (*Difference, error) {
-	res, err := r.cfg.Ledger.Get(ctx, st.Ref)
-	switch {
-	case errors.Is(err, budget.ErrNotFound):
-		return &Difference{Ref: st.Ref, Object: st.Object, Note: "the ledger holds no such request", drop: true}, nil
-	case err != nil:
-		return nil, err
-	case res.State != budget.Reserved:
-		return &Difference{Ref: st.Ref, Object: st.Object, Note: fmt.Sprintf("the ledger has the request %s, with no right to an object", res.State), drop: true}, nil
+func (r *Reconciler) judge(ctx context.Context, st Status, books books) (*Difference, error) {
+	res, live := books.live[st.Ref]
+	if !live {
+		return r.judgeUnpaid(ctx, st)
 	}
-	bound, err := r.cfg.Ledger.Binding(ctx, st.Ref)
+	bound, delivered := books.bound[st.Ref]
 	switch {
-	case errors.Is(err, budget.ErrNotFound):
+	case !delivered:
 		// Delivery finds it by its name and binds it.
 		return &Difference{Ref: st.Ref, Object: st.Object, Note: "the ledger does not know that it was delivered; it is bound when delivery goes on"}, nil
-	case err != nil:
-		return nil, err
 	case !res.ReleaseRequestedAt.IsZero():
 		if bound.UID == st.Object.UID {
 			return nil, nil // the delete goes on
@@ -98,6 +84,20 @@ func (r *Reconciler) judge(ctx context.Context, st Status) (*Difference, error) 
 		return &Difference{Ref: st.Ref, Object: st.Object, Note: "it is being deleted and the ledger has it reserved", drop: true, restore: bound}, nil
 	}
 	return nil, nil
+}
+
+// judgeUnpaid looks at an object whose request held no slots when the ledger was read.
+func (r *Reconciler) judgeUnpaid(ctx context.Context, st Status) (*Difference, error) {
+	res, err := r.cfg.Ledger.Get(ctx, st.Ref)
+	switch {
+	case errors.Is(err, budget.ErrNotFound):
+		return &Difference{Ref: st.Ref, Object: st.Object, Note: "the ledger holds no such request", drop: true}, nil
+	case err != nil:
+		return nil, err
+	case res.State != budget.Reserved:
+		return &Difference{Ref: st.Ref, Object: st.Object, Note: fmt.Sprintf("the ledger has the request %s, with no right to an object", res.State), drop: true}, nil
+	}
+	return &Difference{Ref: st.Ref, Object: st.Object, Note: "the request was admitted during this comparison; the next one sees it"}, nil
 }
 
 // goneLook is how often an object that must go is looked at.
@@ -160,8 +160,8 @@ func (r *Reconciler) awaitGone(ctx context.Context, d Difference) error {
 
 func (r *Reconciler) again(ctx context.Context, d Difference) error {
 	res, err := r.cfg.Ledger.Get(ctx, d.Ref)
-	if err != nil {
-		return err
+	if err != nil || res.State != budget.Reserved || !res.ReleaseRequestedAt.IsZero() {
+		return err // a release came meanwhile
 	}
 	seq, err := r.cfg.Stamp.stamp(ctx)
 	if err != nil {

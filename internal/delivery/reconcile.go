@@ -68,15 +68,9 @@ func (r *Reconciler) Round(ctx context.Context) (Summary, error) {
 		return sum, nil
 	}
 	defer done()
-	// The ledger first: an object that is younger than this list has its
-	// reservation looked up again before anything is said about it.
-	reserved, err := r.cfg.Ledger.List(ctx, budget.Filter{State: budget.Reserved})
+	books, statuses, err := r.read(ctx)
 	if err != nil {
-		return sum, fmt.Errorf("list reservations: %w", err)
-	}
-	statuses, err := r.cfg.Target.List(ctx)
-	if err != nil {
-		return sum, fmt.Errorf("list the target's objects: %w", err)
+		return sum, err
 	}
 	there := make(map[budget.Ref]Status, len(statuses))
 	for _, st := range statuses {
@@ -86,8 +80,8 @@ func (r *Reconciler) Round(ctx context.Context) (Summary, error) {
 	}
 	var lost []lostObject
 	var errs []error
-	for _, res := range reserved {
-		l, err := r.compare(ctx, res, there, &sum)
+	for _, res := range books.reserved {
+		l, err := r.compare(ctx, res, books, there, &sum)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("reconcile request %s of tenant %s: %w", res.ID, res.Tenant, err))
 		}
@@ -95,9 +89,9 @@ func (r *Reconciler) Round(ctx context.Context) (Summary, error) {
 			lost = append(lost, *l)
 		}
 	}
-	errs = append(errs, r.restore(ctx, lost, len(reserved), &sum))
+	errs = append(errs, r.restore(ctx, lost, len(books.reserved), &sum))
 	for _, st := range statuses {
-		if err := r.orphan(ctx, st, &sum); err != nil {
+		if err := r.orphan(ctx, st, books, &sum); err != nil {
 			errs = append(errs, fmt.Errorf("reconcile object %s: %w", st.Object.Name, err))
 		}
 	}
@@ -111,16 +105,13 @@ type lostObject struct {
 }
 
 // compare looks at one reservation that holds slots.
-func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, there map[budget.Ref]Status, sum *Summary) (*lostObject, error) {
+func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, books books, there map[budget.Ref]Status, sum *Summary) (*lostObject, error) {
 	if !res.ReleaseRequestedAt.IsZero() {
 		return nil, nil // the relay and the settler are at it
 	}
-	bound, err := r.cfg.Ledger.Binding(ctx, res.Ref)
-	if errors.Is(err, budget.ErrNotFound) {
-		return nil, nil // not delivered yet
-	}
-	if err != nil {
-		return nil, err
+	bound, delivered := books.bound[res.Ref]
+	if !delivered {
+		return nil, nil
 	}
 	st, exists := there[res.Ref]
 	if !exists || st.Object.UID != bound.UID || st.Missing {
@@ -238,7 +229,7 @@ func (r *Reconciler) restoreOne(ctx context.Context, l lostObject) (string, erro
 // orphan looks at one object from the target's side. It is deleted only if it
 // belongs to this ledger and its reservation has ended; whatever else has no
 // reservation is reported and left alone.
-func (r *Reconciler) orphan(ctx context.Context, st Status, sum *Summary) error {
+func (r *Reconciler) orphan(ctx context.Context, st Status, books books, sum *Summary) error {
 	if st.Ledger != r.cfg.Instance {
 		sum.add(st.Ref, "foreign", st.Object, fmt.Sprintf("belongs to ledger %q and not to %q; left alone", st.Ledger, r.cfg.Instance))
 		return nil
@@ -248,6 +239,9 @@ func (r *Reconciler) orphan(ctx context.Context, st Status, sum *Summary) error 
 	}
 	if !st.DeletingAt.IsZero() {
 		return r.letGo(ctx, st)
+	}
+	if _, live := books.live[st.Ref]; live {
+		return nil // if that ended since, the next round sees it
 	}
 	res, err := r.cfg.Ledger.Get(ctx, st.Ref)
 	switch {

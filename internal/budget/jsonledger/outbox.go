@@ -229,6 +229,20 @@ func (l *Ledger) Binding(ctx context.Context, ref budget.Ref) (out budget.Bindin
 	return out, err
 }
 
+// LiveBindings returns the bindings of all requests that hold slots.
+func (l *Ledger) LiveBindings(ctx context.Context) (out map[budget.Ref]budget.Binding, err error) {
+	err = l.view(ctx, func(s *state) error {
+		out = map[budget.Ref]budget.Binding{}
+		for _, b := range s.Bindings {
+			if r := s.reservation(b.Ref); r != nil && r.State == budget.Reserved {
+				out[b.Ref] = b
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
 // MarkReady records the first readiness of the bound UID.
 func (l *Ledger) MarkReady(ctx context.Context, ref budget.Ref, uid string) error {
 	return l.update(ctx, func(s *state) error {

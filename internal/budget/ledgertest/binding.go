@@ -63,4 +63,40 @@ func runBinding(t *testing.T, open Opener) {
 		equal(b, "first ready at", got.FirstReadyAt, ready)
 		equal(b, "gone at", got.GoneAt, ready.Add(time.Second))
 	})
+	t.Run("all of those that hold slots at once", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, open, 100)
+		b.quota("team-a", 100)
+		live := func(want ...string) {
+			b.Helper()
+			got, err := b.LiveBindings(b.ctx)
+			b.ok(err)
+			equal(b, "live bindings", len(got), len(want))
+			for _, id := range want {
+				ref := budget.Ref{Tenant: "team-a", ID: id}
+				one, err := b.Binding(b.ctx, ref)
+				b.ok(err)
+				equal(b, "live binding of "+id, got[ref], one)
+			}
+		}
+		live()
+		for _, id := range []string{"x", "y", "undelivered"} {
+			b.submit("team-a", id, 1, 50)
+		}
+		b.admit()
+		b.submit("team-a", "waiting", 1, 50)
+		claimed := b.claim("relay")
+		b.ok(b.Delivered(b.ctx, claimed[0], object("u1")))
+		live("x")
+		b.ok(b.Delivered(b.ctx, claimed[1], object("u2")))
+		b.ok(b.MarkReady(b.ctx, claimed[1].Ref, "u2"))
+		live("x", "y")
+		// Until its credit a release holds its slots.
+		_, err := b.RequestRelease(b.ctx, claimed[0].Ref)
+		b.ok(err)
+		live("x", "y")
+		_, err = b.Credit(b.ctx, claimed[0].Ref, true)
+		b.ok(err)
+		live("y")
+	})
 }

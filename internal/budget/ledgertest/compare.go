@@ -273,6 +273,7 @@ func (p *pair) compareRows(t *rapid.T) {
 		p.both(t, "binding", func(l budget.Ledger) (any, error) { return l.Binding(ctx, r.Ref) })
 		waiting = append(waiting, r.Ref)
 	}
+	p.both(t, "live bindings", func(l budget.Ledger) (any, error) { return l.LiveBindings(ctx) })
 	for _, f := range []budget.Filter{{ShrinkPending: true}, {ReleasePending: true}, {ShrinkPending: true, State: budget.Waiting}, {ShrinkPending: true, Tenant: "team-1"}} {
 		p.both(t, "filter", func(l budget.Ledger) (any, error) { return l.List(ctx, f) })
 	}

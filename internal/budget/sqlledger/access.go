@@ -33,7 +33,7 @@ func (l *Ledger) touch(ctx context.Context, what string, run func(ctx context.Co
 
 // Keys lists all keys, the oldest first.
 func (l *Ledger) Keys(ctx context.Context) ([]budget.APIKey, error) {
-	return view(ctx, l, "list the keys", func(q queries) ([]budget.APIKey, error) {
+	return single(ctx, l, "list the keys", func(q queries) ([]budget.APIKey, error) {
 		rows, err := q.ListKeys(ctx)
 		if err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func (l *Ledger) Keys(ctx context.Context) ([]budget.APIKey, error) {
 
 // Key returns one key, whether or not it may still be used.
 func (l *Ledger) Key(ctx context.Context, id string) (budget.APIKey, error) {
-	return view(ctx, l, "read the key", func(q queries) (budget.APIKey, error) {
+	return single(ctx, l, "read the key", func(q queries) (budget.APIKey, error) {
 		row, err := q.GetKey(ctx, id)
 		if err != nil {
 			return budget.APIKey{}, found(err)
@@ -96,7 +96,7 @@ func (l *Ledger) TouchKeys(ctx context.Context, used map[string]time.Time) error
 
 // Grants lists all grants.
 func (l *Ledger) Grants(ctx context.Context) ([]budget.Grant, error) {
-	return view(ctx, l, "list the grants", func(q queries) ([]budget.Grant, error) {
+	return single(ctx, l, "list the grants", func(q queries) ([]budget.Grant, error) {
 		rows, err := q.ListGrants(ctx)
 		out := make([]budget.Grant, 0, len(rows))
 		for _, row := range rows {
@@ -132,7 +132,7 @@ func (l *Ledger) DeleteGrant(ctx context.Context, owner, model, grantee string) 
 
 // OwnedNames returns every model name that a tenant ever submitted.
 func (l *Ledger) OwnedNames(ctx context.Context) (map[string][]string, error) {
-	return view(ctx, l, "read the owned names", func(q queries) (map[string][]string, error) {
+	return single(ctx, l, "read the owned names", func(q queries) (map[string][]string, error) {
 		rows, err := q.OwnedNames(ctx)
 		out := map[string][]string{}
 		for _, row := range rows {

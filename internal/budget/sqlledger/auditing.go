@@ -3,6 +3,7 @@ package sqlledger
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/sqlledger/sqlitequery"
@@ -99,7 +100,7 @@ func (l *Ledger) AppendAudit(ctx context.Context, e budget.AuditEntry) error {
 
 // Audit returns the latest changes, newest first.
 func (l *Ledger) Audit(ctx context.Context, limit int) ([]budget.AuditEntry, error) {
-	return view(ctx, l, "read the audit", func(q queries) ([]budget.AuditEntry, error) {
+	return single(ctx, l, "read the audit", func(q queries) ([]budget.AuditEntry, error) {
 		rows, err := q.LatestAudit(ctx, rowLimit(limit))
 		out := make([]budget.AuditEntry, 0, len(rows))
 		for _, row := range rows {
@@ -109,18 +110,31 @@ func (l *Ledger) Audit(ctx context.Context, limit int) ([]budget.AuditEntry, err
 	})
 }
 
-// Identity returns the incarnation and the highest journal seq.
+// identity is who the ledger is and how far it has come.
+type identity struct {
+	incarnation string
+	seq         int64 // the highest number given out: by a row, or by a ledger that this one took the place of
+}
+
+// Identity returns the incarnation and the highest journal seq. Every round
+// of every loop asks for them.
 func (l *Ledger) Identity(ctx context.Context) (incarnation string, journalSeq int64, err error) {
-	type identity struct {
-		incarnation string
-		seq         int64
-	}
-	id, err := view(ctx, l, "read the ledger's identity", func(q queries) (id identity, err error) {
-		if id.incarnation, err = q.GetMeta(ctx, incarnationKey); err != nil {
-			return id, err
-		}
-		id.seq, err = highestJournalSeq(ctx, q)
-		return id, err
-	})
+	id, err := single(ctx, l, "read the ledger's identity", func(q queries) (identity, error) { return readIdentity(ctx, q) })
 	return id.incarnation, id.seq, err
+}
+
+func readIdentity(ctx context.Context, q queries) (identity, error) {
+	row, err := q.LedgerIdentity(ctx, sqlitequery.LedgerIdentityParams{IncarnationKey: incarnationKey, FloorKey: journalFloorKey})
+	if err != nil {
+		return identity{}, fmt.Errorf("read the incarnation and the highest journal number: %w", err)
+	}
+	id := identity{row.Incarnation, row.JournalSeq}
+	if row.Floor.Valid {
+		floor, err := strconv.ParseInt(row.Floor.String, 10, 64)
+		if err != nil {
+			return identity{}, fmt.Errorf("read the journal's floor: %w", err)
+		}
+		id.seq = max(id.seq, floor)
+	}
+	return id, nil
 }

@@ -45,12 +45,28 @@ func bind(ctx context.Context, t *transaction, ref budget.Ref, obj budget.Object
 
 // Binding returns what a reservation is bound to.
 func (l *Ledger) Binding(ctx context.Context, ref budget.Ref) (budget.Binding, error) {
-	return view(ctx, l, "read the binding", func(q queries) (budget.Binding, error) {
+	return single(ctx, l, "read the binding", func(q queries) (budget.Binding, error) {
 		row, err := q.GetBinding(ctx, sqlitequery.GetBindingParams{Tenant: ref.Tenant, ID: ref.ID})
 		if err != nil {
 			return budget.Binding{}, found(err)
 		}
 		return binding(row), nil
+	})
+}
+
+// LiveBindings returns the bindings of all requests that hold slots.
+func (l *Ledger) LiveBindings(ctx context.Context) (map[budget.Ref]budget.Binding, error) {
+	return single(ctx, l, "read the live bindings", func(q queries) (map[budget.Ref]budget.Binding, error) {
+		rows, err := q.LiveBindings(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out := make(map[budget.Ref]budget.Binding, len(rows))
+		for _, row := range rows {
+			b := binding(row)
+			out[b.Ref] = b
+		}
+		return out, nil
 	})
 }
 

@@ -30,8 +30,17 @@ func changeBy[T any](ctx context.Context, w *writer, what string, run func(ctx c
 
 // view runs queries on one consistent snapshot, beside the writer.
 func view[T any](ctx context.Context, l *Ledger, what string, run func(q queries) (T, error)) (T, error) {
+	return readBy(ctx, l, l.reads.snapshot, what, run)
+}
+
+// single is view for what asks one statement only. It may run twice.
+func single[T any](ctx context.Context, l *Ledger, what string, run func(q queries) (T, error)) (T, error) {
+	return readBy(ctx, l, l.reads.statement, what, run)
+}
+
+func readBy[T any](ctx context.Context, l *Ledger, way func(context.Context, func(*session) error) error, what string, run func(q queries) (T, error)) (T, error) {
 	var out, none T
-	err := l.reads.snapshot(ctx, func(s *session) (err error) {
+	err := way(ctx, func(s *session) (err error) {
 		out, err = run(l.dialect.queries(s))
 		return err
 	})

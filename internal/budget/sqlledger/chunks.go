@@ -10,7 +10,7 @@ import (
 
 // Chunks returns the first and the latest chunk that was delivered.
 func (l *Ledger) Chunks(ctx context.Context, ref budget.Ref) (first, latest *traffic.Chunk, err error) {
-	both, err := view(ctx, l, "read the chunks", func(q queries) (chunks, error) {
+	both, err := single(ctx, l, "read the chunks", func(q queries) (chunks, error) {
 		row, err := q.GetChunks(ctx, sqlitequery.GetChunksParams{Tenant: ref.Tenant, ID: ref.ID})
 		if absent(err) {
 			return chunks{}, nil

@@ -42,12 +42,11 @@ func (l *Ledger) Export(ctx context.Context, head func(budget.CopyHead) error, r
 }
 
 func (l *Ledger) copyHead(ctx context.Context, q queries) (h budget.CopyHead, err error) {
-	if h.Incarnation, err = q.GetMeta(ctx, incarnationKey); err != nil {
-		return h, fmt.Errorf("read the incarnation: %w", err)
-	}
-	if h.JournalSeq, err = highestJournalSeq(ctx, q); err != nil {
+	id, err := readIdentity(ctx, q)
+	if err != nil {
 		return h, err
 	}
+	h.Incarnation, h.JournalSeq = id.incarnation, id.seq
 	h.At, err = l.clock(ctx, q)
 	h.At = h.At.UTC().Truncate(time.Microsecond)
 	return h, err

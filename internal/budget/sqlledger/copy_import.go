@@ -16,27 +16,6 @@ import (
 // numbers are above, where that is more than its rows say.
 const journalFloorKey = "journal-floor"
 
-// highestJournalSeq is the highest number given out: by a row, or by a ledger
-// that this one took the place of.
-func highestJournalSeq(ctx context.Context, q queries) (int64, error) {
-	seq, err := q.HighestJournalSeq(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("read the highest journal number: %w", err)
-	}
-	text, err := q.GetMeta(ctx, journalFloorKey)
-	if absent(err) {
-		return seq, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read the journal's floor: %w", err)
-	}
-	floor, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read the journal's floor: %w", err)
-	}
-	return max(seq, floor), nil
-}
-
 // LiftJournal makes the journal go on above seq.
 func (l *Ledger) LiftJournal(ctx context.Context, seq int64) error {
 	_, have, err := l.Identity(ctx)
@@ -50,8 +29,8 @@ func (l *Ledger) LiftJournal(ctx context.Context, seq int64) error {
 }
 
 func lift(ctx context.Context, t *transaction, seq int64) error {
-	have, err := highestJournalSeq(ctx, t.q)
-	if err != nil || have >= seq {
+	have, err := readIdentity(ctx, t.q)
+	if err != nil || have.seq >= seq {
 		return err
 	}
 	if err := t.q.NumberJournalAbove(ctx, seq); err != nil {

@@ -92,7 +92,6 @@ type statements interface {
 	GetTenant(ctx context.Context, tenant string) (sqlitequery.TenantQuotum, error)
 	GivePoolSlots(ctx context.Context, arg sqlitequery.GivePoolSlotsParams) (int64, error)
 	GiveTenantSlots(ctx context.Context, arg sqlitequery.GiveTenantSlotsParams) (int64, error)
-	HighestJournalSeq(ctx context.Context) (int64, error)
 	InferencesOf(ctx context.Context, arg sqlitequery.InferencesOfParams) ([]sqlitequery.Inference, error)
 	InsertBinding(ctx context.Context, arg sqlitequery.InsertBindingParams) error
 	InsertReservation(ctx context.Context, arg sqlitequery.InsertReservationParams) (int64, error)
@@ -111,6 +110,8 @@ type statements interface {
 	ListShrinking(ctx context.Context, arg sqlitequery.ListShrinkingParams) ([]sqlitequery.Reservation, error)
 	ListTenantReservations(ctx context.Context, arg sqlitequery.ListTenantReservationsParams) ([]sqlitequery.Reservation, error)
 	ListTenants(ctx context.Context) ([]sqlitequery.TenantQuotum, error)
+	LedgerIdentity(ctx context.Context, arg sqlitequery.LedgerIdentityParams) (sqlitequery.LedgerIdentityRow, error)
+	LiveBindings(ctx context.Context) ([]sqlitequery.Binding, error)
 	LiveModelHolder(ctx context.Context, arg sqlitequery.LiveModelHolderParams) (string, error)
 	MarkDelivered(ctx context.Context, arg sqlitequery.MarkDeliveredParams) (int64, error)
 	MarkGone(ctx context.Context, arg sqlitequery.MarkGoneParams) (int64, error)

@@ -39,7 +39,7 @@ func (l *Ledger) record(ctx context.Context, what string, run func(ctx context.C
 
 // Inference returns one record.
 func (l *Ledger) Inference(ctx context.Context, requestID string) (traffic.Inference, error) {
-	return view(ctx, l, "read the inference record", func(q queries) (traffic.Inference, error) {
+	return single(ctx, l, "read the inference record", func(q queries) (traffic.Inference, error) {
 		row, err := q.GetInference(ctx, requestID)
 		if err != nil {
 			return traffic.Inference{}, found(err)
@@ -50,7 +50,7 @@ func (l *Ledger) Inference(ctx context.Context, requestID string) (traffic.Infer
 
 // Inferences returns the latest records of one reservation, newest first.
 func (l *Ledger) Inferences(ctx context.Context, ref budget.Ref, limit int) ([]traffic.Inference, error) {
-	return view(ctx, l, "list the inference records", func(q queries) ([]traffic.Inference, error) {
+	return single(ctx, l, "list the inference records", func(q queries) ([]traffic.Inference, error) {
 		rows, err := q.InferencesOf(ctx, sqlitequery.InferencesOfParams{Owner: ref.Tenant, ReservationID: ref.ID, Limit: rowLimit(limit)})
 		out := make([]traffic.Inference, 0, len(rows))
 		for _, row := range rows {

@@ -13,7 +13,7 @@ import (
 
 // Get returns one reservation.
 func (l *Ledger) Get(ctx context.Context, ref budget.Ref) (budget.Reservation, error) {
-	return view(ctx, l, "get", func(q queries) (budget.Reservation, error) {
+	return single(ctx, l, "get", func(q queries) (budget.Reservation, error) {
 		row, err := q.GetReservation(ctx, sqlitequery.GetReservationParams{Tenant: ref.Tenant, ID: ref.ID})
 		if err != nil {
 			return budget.Reservation{}, found(err)
@@ -30,7 +30,7 @@ func (l *Ledger) List(ctx context.Context, f budget.Filter) ([]budget.Reservatio
 	if f.ReleasePending && f.ShrinkPending {
 		return nil, nil // a release gives back the shrink's slots too
 	}
-	return view(ctx, l, "list", func(q queries) ([]budget.Reservation, error) {
+	return single(ctx, l, "list", func(q queries) ([]budget.Reservation, error) {
 		rows, err := list(ctx, q, f)
 		if err != nil {
 			return nil, err
@@ -116,7 +116,7 @@ func (l *Ledger) standings(ctx context.Context, q queries, refs []budget.Ref) (m
 
 // Journal returns one reservation's debits and credits.
 func (l *Ledger) Journal(ctx context.Context, ref budget.Ref) ([]budget.Entry, error) {
-	return view(ctx, l, "read the journal", func(q queries) ([]budget.Entry, error) {
+	return single(ctx, l, "read the journal", func(q queries) ([]budget.Entry, error) {
 		rows, err := q.JournalOf(ctx, sqlitequery.JournalOfParams{Tenant: ref.Tenant, ID: ref.ID})
 		if err != nil {
 			return nil, err

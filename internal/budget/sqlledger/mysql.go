@@ -113,6 +113,12 @@ func mysqlConfig(dsn string, log *slog.Logger) (*mysql.Config, error) {
 	cfg.InterpolateParams = true
 	cfg.MultiStatements = false
 	cfg.ParseTime = true
+	// A statement alone is a transaction of its own, whatever the server's
+	// default: one left open would show an old state to all that follow.
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	cfg.Params["autocommit"] = "1"
 	cfg.Collation = "utf8mb4_bin"
 	cfg.Logger = driverLog{log}
 	if cfg.Timeout == 0 {

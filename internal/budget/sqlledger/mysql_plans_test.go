@@ -97,6 +97,8 @@ var wantedPlans = map[string][]string{
 	"PruneByAge":             {"inference:inference_age"},
 	"CutoffOfCount":          {"inference:inference_age"},
 	"GetBinding":             {"binding:PRIMARY"},
+	"LiveBindings":           {"r:reservation_expiry", "b:PRIMARY"},
+	"LedgerIdentity":         {"m:PRIMARY"},
 }
 
 // TestMySQLPlans: no query scans what grows.

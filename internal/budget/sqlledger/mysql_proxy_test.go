@@ -14,22 +14,27 @@ import (
 	"modeldock.io/test/mariadb"
 )
 
+// commit is what a client sends to end a transaction.
+const commit = "\x03COMMIT"
+
 // proxy stands between the ledger and the server. Armed, it cuts the next
-// connection that sends COMMIT: behind the server's answer, which it keeps, or
-// before the server has seen it.
+// connections that send a statement: behind the server's answer, which it
+// keeps, or before the server has seen it.
 type proxy struct {
 	listener net.Listener
 	target   string
+	on       string // a part of that statement
 	mu       sync.Mutex
 	armed    string // "", "after", "before"
+	shots    int
 	cuts     int
 }
 
-func newProxy(t *testing.T, target string) *proxy {
+func newProxy(t *testing.T, target, on string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	p := &proxy{listener: l, target: target}
+	p := &proxy{listener: l, target: target, on: on}
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -43,22 +48,22 @@ func newProxy(t *testing.T, target string) *proxy {
 	return p
 }
 
-func (p *proxy) arm(how string) {
+func (p *proxy) arm(how string, shots int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.armed = how
+	p.armed, p.shots = how, shots
 }
 
-// fires takes the one shot.
+// fires takes one shot, if any is left.
 func (p *proxy) fires() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	how := p.armed
-	if how != "" {
-		p.armed = ""
-		p.cuts++
+	if p.shots == 0 {
+		return ""
 	}
-	return how
+	p.shots--
+	p.cuts++
+	return p.armed
 }
 
 func (p *proxy) serve(client net.Conn) {
@@ -79,7 +84,7 @@ func (p *proxy) serve(client net.Conn) {
 			quiet := mute
 			mu.Unlock()
 			if err != nil || quiet {
-				return // the answer to COMMIT is in hand, and is lost here
+				return // the answer is in hand, and is lost here
 			}
 			if _, err := client.Write(buf[:n]); err != nil {
 				return
@@ -92,7 +97,7 @@ func (p *proxy) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if bytes.HasSuffix(buf[:n], []byte("\x03COMMIT")) {
+		if bytes.Contains(buf[:n], []byte(p.on)) {
 			switch p.fires() {
 			case "before":
 				return
@@ -116,7 +121,7 @@ func TestMySQLLostCommit(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			s, name := database(t)
-			p := newProxy(t, s.Addr)
+			p := newProxy(t, s.Addr, commit)
 			l := openMySQLAt(t, mariadb.TCP(p.listener.Addr().String(), name), sqlledger.Options{})
 			defer func() { must(t, l.Close()) }()
 			ctx, ref := context.Background(), budget.Ref{Tenant: "team-a", ID: "x"}
@@ -135,7 +140,7 @@ func TestMySQLLostCommit(t *testing.T) {
 			}
 			used := []int64{0, 0, 5, 5, 0, 0}
 			for i, step := range steps {
-				p.arm(how)
+				p.arm(how, 1)
 				must(t, step.do())
 				tenant, err := l.Tenant(ctx, "team-a")
 				must(t, err)

@@ -140,10 +140,6 @@ func (m *mysqlQueries) GiveTenantSlots(ctx context.Context, arg sqlitequery.Give
 	return m.q.GiveTenantSlots(ctx, mysqlquery.GiveTenantSlotsParams(arg))
 }
 
-func (m *mysqlQueries) HighestJournalSeq(ctx context.Context) (int64, error) {
-	return m.q.HighestJournalSeq(ctx)
-}
-
 func (m *mysqlQueries) InsertBinding(ctx context.Context, arg sqlitequery.InsertBindingParams) error {
 	return m.q.InsertBinding(ctx, mysqlquery.InsertBindingParams(arg))
 }
@@ -178,6 +174,15 @@ func (m *mysqlQueries) ListPools(ctx context.Context) ([]sqlitequery.GpuPool, er
 
 func (m *mysqlQueries) ListTenants(ctx context.Context) ([]sqlitequery.TenantQuotum, error) {
 	return each(func(r mysqlquery.TenantQuotum) sqlitequery.TenantQuotum { return sqlitequery.TenantQuotum(r) })(m.q.ListTenants(ctx))
+}
+
+func (m *mysqlQueries) LedgerIdentity(ctx context.Context, arg sqlitequery.LedgerIdentityParams) (sqlitequery.LedgerIdentityRow, error) {
+	row, err := m.q.LedgerIdentity(ctx, mysqlquery.LedgerIdentityParams(arg))
+	return sqlitequery.LedgerIdentityRow(row), err
+}
+
+func (m *mysqlQueries) LiveBindings(ctx context.Context) ([]sqlitequery.Binding, error) {
+	return each(func(r mysqlquery.Binding) sqlitequery.Binding { return sqlitequery.Binding(r) })(m.q.LiveBindings(ctx))
 }
 
 func (m *mysqlQueries) LiveModelHolder(ctx context.Context, arg sqlitequery.LiveModelHolderParams) (string, error) {

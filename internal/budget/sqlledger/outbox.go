@@ -134,7 +134,7 @@ func (l *Ledger) Defer(ctx context.Context, in budget.Intent, cause string, wait
 
 // Intents returns one reservation's outbox rows.
 func (l *Ledger) Intents(ctx context.Context, ref budget.Ref) ([]budget.Intent, error) {
-	return view(ctx, l, "read the intents", func(q queries) ([]budget.Intent, error) {
+	return single(ctx, l, "read the intents", func(q queries) ([]budget.Intent, error) {
 		rows, err := q.IntentsOf(ctx, sqlitequery.IntentsOfParams{Tenant: ref.Tenant, ID: ref.ID})
 		if err != nil {
 			return nil, err

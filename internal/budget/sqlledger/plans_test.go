@@ -25,9 +25,9 @@ type scanner struct {
 	asked int
 }
 
-// small are the tables with a row for each tenant or pool, and the indexes
-// that are read in their order until there is enough.
-var small = regexp.MustCompile(`^SCAN (q|tenant_quota|gpu_pool|i|inference USING INDEX inference_age)\b|^SCAN \d+-ROW|^SCAN inference_age`)
+// small are the tables with a row for each tenant or pool, the index of live
+// requests, and the indexes that are read in their order until there is enough.
+var small = regexp.MustCompile(`^SCAN (q|tenant_quota|gpu_pool|i|inference USING INDEX inference_age)\b|^SCAN \d+-ROW|^SCAN inference_age|^SCAN r USING INDEX reservation_live_model$`)
 
 func (s *scanner) note(ctx context.Context, query string, args []any) {
 	s.t.Helper()
@@ -125,5 +125,7 @@ func askEverything(t *testing.T, q sqlledger.Queries) {
 	_, _ = q.PruneByAge(ctx, 1)
 	_, _ = q.PruneByCount(ctx, 7000)
 	_, _ = q.BindingsByObject(ctx, sqlitequery.BindingsByObjectParams{Uid: "u1", Namespace: "models", Name: "md-u1"})
+	must(t, second(q.LiveBindings(ctx)))
+	must(t, second(q.LedgerIdentity(ctx, sqlitequery.LedgerIdentityParams{IncarnationKey: "incarnation", FloorKey: "journal-floor"})))
 	_, _ = q.GetBinding(ctx, sqlitequery.GetBindingParams{Tenant: tenant, ID: "old7"})
 }

@@ -14,6 +14,7 @@ type session struct {
 	conn   *sql.Conn
 	stmts  map[string]*sql.Stmt // nil: the driver sends texts, nothing is prepared
 	before func(string) error
+	asked  int64 // statements so far
 	id     int64 // the server's number for the connection, where there is a server
 	step   int64 // from one automatic number to the next, where the server sets it
 }
@@ -24,8 +25,9 @@ func newSession(conn *sql.Conn, before func(string) error) *session {
 	return &session{conn: conn, stmts: map[string]*sql.Stmt{}, before: before}
 }
 
-// ask shows a statement to whoever traces, or injects a fault.
+// ask counts a statement and shows it to whoever traces, or injects a fault.
 func (s *session) ask(query string) error {
+	s.asked++
 	if s.before == nil {
 		return nil
 	}

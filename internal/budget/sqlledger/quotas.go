@@ -11,7 +11,7 @@ import (
 
 // Tenants lists all tenants by name.
 func (l *Ledger) Tenants(ctx context.Context) ([]budget.Tenant, error) {
-	return view(ctx, l, "list the tenants", func(q queries) ([]budget.Tenant, error) {
+	return single(ctx, l, "list the tenants", func(q queries) ([]budget.Tenant, error) {
 		rows, err := q.ListTenants(ctx)
 		if err != nil {
 			return nil, err
@@ -22,7 +22,7 @@ func (l *Ledger) Tenants(ctx context.Context) ([]budget.Tenant, error) {
 
 // Tenant returns one tenant.
 func (l *Ledger) Tenant(ctx context.Context, name string) (budget.Tenant, error) {
-	return view(ctx, l, "read the tenant", func(q queries) (budget.Tenant, error) {
+	return single(ctx, l, "read the tenant", func(q queries) (budget.Tenant, error) {
 		row, err := q.GetTenant(ctx, name)
 		if err != nil {
 			return budget.Tenant{}, found(err)
@@ -109,7 +109,7 @@ func allowList(name, what string, allow []string) (string, error) {
 
 // Pools lists all pools by name.
 func (l *Ledger) Pools(ctx context.Context) ([]budget.Pool, error) {
-	return view(ctx, l, "list the pools", func(q queries) ([]budget.Pool, error) {
+	return single(ctx, l, "list the pools", func(q queries) ([]budget.Pool, error) {
 		rows, err := q.ListPools(ctx)
 		return pools(rows), err
 	})

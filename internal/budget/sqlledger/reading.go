@@ -45,14 +45,65 @@ func (p *readers) connect(ctx context.Context, s *session) error {
 	return nil
 }
 
+// take waits for a free reader, which its user gives back to p.free.
+func (p *readers) take(ctx context.Context) (*session, error) {
+	select {
+	case s := <-p.free:
+		return s, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a read connection: %w", ctx.Err())
+	}
+}
+
+// statement runs f, which asks one statement, without a transaction around
+// it: databases show a statement one state of the ledger anyway, and on a
+// server the two ends of a transaction are two more round trips. Over a lost
+// connection it is asked once more. On a connection that an interrupted
+// caller left broken, the next one finds that out.
+func (p *readers) statement(ctx context.Context, f func(s *session) error) error {
+	s, err := p.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { p.free <- s }()
+	for again := false; ; again = true {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("not asked: %w", err)
+		}
+		if s.conn == nil {
+			if err := p.connect(context.WithoutCancel(ctx), s); err != nil {
+				return fmt.Errorf("open a read connection: %w", err)
+			}
+		}
+		err := s.alone(f)
+		if !p.dialect.isLost(err) {
+			return err
+		}
+		s.discard()
+		if again {
+			return err
+		}
+	}
+}
+
+// alone holds f to its one statement: of two, the second may see a later state.
+func (s *session) alone(f func(s *session) error) error {
+	before := s.asked
+	if err := f(s); err != nil {
+		return err
+	}
+	if n := s.asked - before; n > 1 {
+		return fmt.Errorf("%d statements were asked where 1 must be: only a snapshot shows all of them the same state", n)
+	}
+	return nil
+}
+
 // snapshot runs f in one read transaction, so that all its queries see the
 // same state of the ledger.
 func (p *readers) snapshot(ctx context.Context, f func(s *session) error) error {
-	var s *session
-	select {
-	case s = <-p.free:
-	case <-ctx.Done():
-		return fmt.Errorf("wait for a read connection: %w", ctx.Err())
+	s, err := p.take(ctx)
+	if err != nil {
+		return err
 	}
 	defer func() { p.free <- s }()
 	// The transaction's ends run under a context of their own: a reader that
@@ -61,7 +112,7 @@ func (p *readers) snapshot(ctx context.Context, f func(s *session) error) error 
 	if err := p.begin(own, s); err != nil {
 		return fmt.Errorf("begin a snapshot: %w", err)
 	}
-	err := f(s)
+	err = f(s)
 	// An interrupted query has ended the transaction already.
 	end := s.exec(own, "ROLLBACK")
 	if p.dialect.isLost(end) {

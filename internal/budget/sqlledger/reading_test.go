@@ -1,6 +1,7 @@
 package sqlledger_test
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"sync"
@@ -36,4 +37,52 @@ func TestManyFirstReadersDoNotWaitForEachOther(t *testing.T) {
 		}()
 	}
 	readers.Wait()
+}
+
+// Callers that leave in the midst of their reads neither use connections up
+// nor leave an old state of the ledger behind for those who come later.
+func TestReadersThatLeaveDisturbNobody(t *testing.T) {
+	t.Parallel()
+	l := openAt(t, filepath.Join(t.TempDir(), "ledger.db"), sqlledger.Options{})
+	defer func() { must(t, l.Close()) }()
+	readersLeave(t, l)
+}
+
+// readersLeave interrupts many reads at whatever point they have reached.
+func readersLeave(t *testing.T, l *sqlledger.Ledger) {
+	t.Helper()
+	tell(t, l)
+	var readers sync.WaitGroup
+	for i := range 64 {
+		readers.Go(func() {
+			for range 10 {
+				ctx, leave := context.WithCancel(t.Context())
+				go leave()
+				read := func() error { return second(l.List(ctx, budget.Filter{})) }
+				switch i % 3 {
+				case 1:
+					read = func() error { return second(l.LiveBindings(ctx)) }
+				case 2:
+					read = func() error { return second(l.Verify(ctx)) } // several statements
+				}
+				if err := read(); err != nil && !errors.Is(err, budget.ErrUnavailable) {
+					t.Errorf("an interrupted read: %v", err)
+				}
+				leave()
+			}
+		})
+	}
+	readers.Wait()
+	for limit := range int64(3) {
+		must(t, second(l.SetQuota(t.Context(), "team-a", 100+limit)))
+		for range 32 {
+			readers.Go(func() {
+				tenant, err := l.Tenant(t.Context(), "team-a")
+				if err != nil || tenant.Cap != 100+limit {
+					t.Errorf("after interrupted reads the cap is %d, want %d (%v)", tenant.Cap, 100+limit, err)
+				}
+			})
+		}
+		readers.Wait()
+	}
 }

@@ -334,3 +334,21 @@ func TestWakeReachesSomebody(t *testing.T) {
 		t.Error("nobody could do it, and it was not told")
 	}
 }
+
+// A controller that has just started says nothing, instead of that nothing is
+// served: the gateway keeps what it knows.
+func TestNoSnapshotIsNoEmptyOne(t *testing.T) {
+	t.Parallel()
+	p := control(t)
+	c := gatewayOf(t, "", p.http.URL)
+	p.follow(t, c)
+	eventually(t, "the first snapshot", func() bool { return names(c.Snapshot()) == "one" })
+	p.set(nil)
+	asked := p.calls.Load()
+	eventually(t, "more questions", func() bool { return p.calls.Load() > asked+3 })
+	if names(c.Snapshot()) != "one" || c.Lost() == "" {
+		t.Errorf("the gateway has %q, lost %q", names(c.Snapshot()), c.Lost())
+	}
+	p.set(snapshotOf("two"))
+	eventually(t, "the next one", func() bool { return names(c.Snapshot()) == "two" && c.Lost() == "" })
+}

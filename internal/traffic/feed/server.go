@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -23,7 +24,8 @@ const (
 
 // ServerConfig is what the control plane's side works with.
 type ServerConfig struct {
-	Token    string // that gateways know themselves by; see CheckToken
+	Token string // that gateways know themselves by; see CheckToken
+	// Snapshot returns the latest one; nil before there is any.
 	Snapshot func() *traffic.Snapshot
 	// Refresh makes Snapshot return one taken at since or later, or fails.
 	Refresh func(ctx context.Context, since time.Time) error
@@ -97,7 +99,7 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	for {
 		body, tag, changed, err := s.current()
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("ETag", tag)
@@ -123,7 +125,11 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 func (s *Server) current() (body []byte, tag string, changed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.cfg.Snapshot(); now != s.of {
+	now := s.cfg.Snapshot()
+	if now == nil {
+		return nil, "", nil, errors.New("this controller has just started and has taken no snapshot yet")
+	}
+	if now != s.of {
 		if s.body, s.tag, err = encode(now); err != nil {
 			return nil, "", nil, err
 		}

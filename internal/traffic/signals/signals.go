@@ -27,7 +27,7 @@ const (
 	// maxText is the most that is read of an engine's metrics.
 	maxText = 1 << 20
 	// givenUpAfter questions without a useful answer are followed by longer
-	// pauses: the engine has no such metrics.
+	// pauses: the engine has no such metrics, unless it ever had some.
 	givenUpAfter = 3
 	givenUpPause = 15 // periods
 )
@@ -125,6 +125,7 @@ func (w *Watcher) follow(ctx context.Context, endpoints []traffic.Endpoint) {
 func (w *Watcher) ask(ctx context.Context, uid, address string) {
 	timer := time.NewTimer(jittered(w.cfg.Period) / 2) // not all at once at a start
 	defer timer.Stop()
+	told := false
 	for misses := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -134,10 +135,10 @@ func (w *Watcher) ask(ctx context.Context, uid, address string) {
 		pause := w.cfg.Period
 		s, err := w.read(ctx, address)
 		if err == nil {
-			misses = 0
+			misses, told = 0, true
 			s.At, s.Period = w.cfg.Clock(), w.cfg.Period
 			w.cfg.Table.Report(uid, s)
-		} else if misses++; misses >= givenUpAfter {
+		} else if misses++; misses >= givenUpAfter && !told {
 			pause *= givenUpPause
 		}
 		timer.Reset(jittered(pause))

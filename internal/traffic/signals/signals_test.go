@@ -72,10 +72,15 @@ func eventually(t *testing.T, what string, condition func() bool) {
 func TestWatcher(t *testing.T) {
 	t.Parallel()
 	var queue, asked, mute, lured atomic.Int64
+	var broken atomic.Bool
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		if r.URL.Path != "/metrics" || len(r.Header["Authorization"]) > 0 {
 			t.Errorf("asked for %s with %v", r.URL, r.Header)
+		}
+		if broken.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
 		}
 		_, _ = io.WriteString(w, "vllm:num_requests_waiting "+strings.Repeat("1", int(queue.Load()))+"\n")
 	}))
@@ -109,6 +114,12 @@ func TestWatcher(t *testing.T) {
 	}
 	eventually(t, "the engine's queue", func() bool { s := signal(); return s != nil && s.Waiting.Value == 11 && !s.KVUsage.Known })
 	eventually(t, "the silent one to be given up", func() bool { return mute.Load() >= givenUpAfter })
+	broken.Store(true) // one that told before is asked as often as ever
+	asks := asked.Load()
+	eventually(t, "questions to the broken one", func() bool { return asked.Load() > asks+3*givenUpAfter })
+	eventually(t, "its word to grow old", func() bool { return signal() == nil })
+	broken.Store(false)
+	eventually(t, "its word again", func() bool { return signal() != nil })
 	before, silentBefore := asked.Load(), mute.Load()
 	eventually(t, "more questions", func() bool { return asked.Load() > before+20 })
 	if n := mute.Load() - silentBefore; n > 10 || lured.Load() != 0 {

@@ -25,7 +25,8 @@ type Answer struct {
 	pool    *Pool
 	address string
 	conn    *conn
-	body    io.Reader // as net/http decodes it
+	body    io.Reader // decoded
+	chunks  *chunks   // that, of a chunked answer
 	stop    func() bool
 	over    atomic.Bool // the connection is closed, or serves another
 	final   bool        // the engine closes the connection after it
@@ -120,9 +121,41 @@ func (a *Answer) await() error {
 			c.left = -1
 			a.StatusCode, a.Header, a.ContentLength = response.StatusCode, response.Header, response.ContentLength
 			a.body, a.final = response.Body, response.Close
+			if len(response.TransferEncoding) > 0 { // which net/http knows to be "chunked"
+				a.unframe()
+			}
 			return nil
 		}
 	}
+}
+
+// unframe reads the body without net/http, and without the reader's buffer.
+func (a *Answer) unframe() {
+	c := a.conn
+	a.chunks = &chunks{source: c}
+	if n := c.reader.Buffered(); n > 0 {
+		ahead, _ := c.reader.Peek(n) // that much is there
+		a.chunks.ahead = append([]byte(nil), ahead...)
+	}
+	a.body = a.chunks
+	a.dropReader()
+}
+
+// dropReader lets another connection use the buffer.
+func (a *Answer) dropReader() {
+	if r := a.conn.reader; r != nil {
+		a.conn.reader = nil
+		r.Reset(nil)
+		a.pool.readers.Put(r)
+	}
+}
+
+// rest tells that more came than belongs to the answer.
+func (a *Answer) rest() bool {
+	if a.chunks != nil {
+		return a.chunks.extra || len(a.chunks.ahead) > 0
+	}
+	return a.conn.reader.Buffered() > 0
 }
 
 var errEnded = errors.New("read from an answer that was ended")
@@ -156,13 +189,13 @@ func (a *Answer) End() {
 	}
 	a.ended = true
 	c := a.conn
-	if a.stop() && a.whole && !a.final && c.reader.Buffered() == 0 && a.sent() && a.over.CompareAndSwap(false, true) {
+	if a.stop() && a.whole && !a.final && !a.rest() && a.sent() && a.over.CompareAndSwap(false, true) {
+		a.dropReader()
 		a.pool.put(a.address, c)
 		return
 	}
 	a.Abort()
-	a.pool.readers.Put(c.reader)
-	c.reader = nil
+	a.dropReader()
 }
 
 // sent tells that all of the request is on its way.

@@ -22,9 +22,7 @@ const (
 	maxIdle = 512
 	// maxHead is the most that an answer's head may have.
 	maxHead = 64 << 10
-	// bufferSize is what a connection reads ahead: an answer's head, and the
-	// lengths between chunks. What is longer is read into the reader's own
-	// buffer, and thousands of streams each have one of these.
+	// bufferSize is what is read of an answer's head at once.
 	bufferSize = 2 << 10
 )
 
@@ -127,8 +125,7 @@ func (p *Pool) dial(ctx context.Context, address string) (*conn, error) {
 
 // put keeps a connection whose answer was read to its end.
 func (p *Pool) put(address string, c *conn) {
-	p.readers.Put(c.reader)
-	c.reader, c.since = nil, p.now()
+	c.since = p.now()
 	p.mu.Lock()
 	conns := p.idle[address]
 	if p.closed || len(conns) >= maxIdle {

@@ -119,8 +119,23 @@ func TestDevicePlugin(t *testing.T) {
 	if err := n.Kubelet().Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n.bind(t, create(t, asking("plugin-4", 40)), "SIM-a")
-	n.mustSee(t, "plugin-4", "SIM-a")
+	// Until the agent has registered again, the kubelet takes no Pod with cards.
+	taken := ""
+	for attempt := 4; taken == ""; attempt++ {
+		name := fmt.Sprint("plugin-", attempt)
+		n.bind(t, create(t, asking(name, 40)), "SIM-a")
+		n.eventually(t, "the kubelet decides on "+name, func() (bool, any) {
+			p := get(t, name)
+			if p.Status.Phase == corev1.PodRunning {
+				taken = name
+			}
+			return p.Status.Phase == corev1.PodRunning || p.Status.Reason == "UnexpectedAdmissionError", p.Status
+		})
+		if attempt > 50 {
+			t.Fatal("the agent does not register with a kubelet that was started again")
+		}
+	}
+	n.mustSee(t, taken, "SIM-a")
 	n.counts(t, 2*chunks)
 	if p := get(t, "plugin-1"); p.Status.Phase != corev1.PodRunning || p.Status.ContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("a Pod of before: %+v", p.Status)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"modeldock.io/internal/placement"
 )
@@ -80,12 +82,16 @@ func TestScheduledAndDelivered(t *testing.T) {
 	for name, c := range on {
 		if used[c] == map[string]int64{"ten": 10000, "another-ten": 10000, "twelve": 12000}[name] { // alone on its card
 			remove(t, name)
+			n.eventually(t, name+" is gone", func() (bool, any) {
+				_, err := ground.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+				return apierrors.IsNotFound(err), err
+			})
 			break
 		}
 	}
 	began := time.Now()
 	card := n.decidedFor(t, "waits")
-	t.Logf("it was placed %s after another was deleted", time.Since(began).Round(10*time.Millisecond))
+	t.Logf("it was placed %s after another was gone", time.Since(began).Round(10*time.Millisecond))
 	n.mustSee(t, "waits", card)
 
 	// A ConfigMap does not show it the others' cards.

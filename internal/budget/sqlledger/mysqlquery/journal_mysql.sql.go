@@ -7,6 +7,7 @@ package mysqlquery
 
 import (
 	"context"
+	"database/sql"
 )
 
 const countChange = `-- name: CountChange :exec
@@ -83,17 +84,6 @@ func (q *Queries) DropOldNews(ctx context.Context, at int64) (int64, error) {
 	return result.RowsAffected()
 }
 
-const highestJournalSeq = `-- name: HighestJournalSeq :one
-SELECT CAST(COALESCE(MAX(seq), 0) AS SIGNED) FROM journal
-`
-
-func (q *Queries) HighestJournalSeq(ctx context.Context) (int64, error) {
-	row := q.db.QueryRowContext(ctx, highestJournalSeq)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const insertMark = `-- name: InsertMark :exec
 INSERT INTO commit_mark (writer, number, at) VALUES (?, ?, ?)
 `
@@ -107,6 +97,30 @@ type InsertMarkParams struct {
 func (q *Queries) InsertMark(ctx context.Context, arg InsertMarkParams) error {
 	_, err := q.db.ExecContext(ctx, insertMark, arg.Writer, arg.Number, arg.At)
 	return err
+}
+
+const ledgerIdentity = `-- name: LedgerIdentity :one
+SELECT m.value AS incarnation, f.value AS floor, CAST(COALESCE((SELECT MAX(j.seq) FROM journal j), 0) AS SIGNED) AS journal_seq
+FROM meta m LEFT JOIN meta f ON f.name = ?
+WHERE m.name = ?
+`
+
+type LedgerIdentityParams struct {
+	FloorKey       string
+	IncarnationKey string
+}
+
+type LedgerIdentityRow struct {
+	Incarnation string
+	Floor       sql.NullString
+	JournalSeq  int64
+}
+
+func (q *Queries) LedgerIdentity(ctx context.Context, arg LedgerIdentityParams) (LedgerIdentityRow, error) {
+	row := q.db.QueryRowContext(ctx, ledgerIdentity, arg.FloorKey, arg.IncarnationKey)
+	var i LedgerIdentityRow
+	err := row.Scan(&i.Incarnation, &i.Floor, &i.JournalSeq)
+	return i, err
 }
 
 const putMetaOnce = `-- name: PutMetaOnce :exec

@@ -141,6 +141,46 @@ func (q *Queries) InsertBinding(ctx context.Context, arg InsertBindingParams) er
 	return err
 }
 
+const liveBindings = `-- name: LiveBindings :many
+SELECT b.tenant, b.id, b.namespace, b.name, b.uid, b.bound_at, b.ever_ready, b.first_ready_at, b.gone_at FROM reservation r JOIN binding b ON b.tenant = r.tenant AND b.id = r.id
+WHERE r.state = 'reserved' AND r.state IN ('waiting', 'reserved')
+`
+
+// The second condition follows from the first, and lets SQLite use its index
+// of live requests.
+func (q *Queries) LiveBindings(ctx context.Context) ([]Binding, error) {
+	rows, err := q.db.QueryContext(ctx, liveBindings)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Binding
+	for rows.Next() {
+		var i Binding
+		if err := rows.Scan(
+			&i.Tenant,
+			&i.ID,
+			&i.Namespace,
+			&i.Name,
+			&i.Uid,
+			&i.BoundAt,
+			&i.EverReady,
+			&i.FirstReadyAt,
+			&i.GoneAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const markGone = `-- name: MarkGone :execrows
 UPDATE binding SET gone_at = ?1
 WHERE tenant = ?2 AND id = ?3 AND uid = ?4 AND gone_at IS NULL

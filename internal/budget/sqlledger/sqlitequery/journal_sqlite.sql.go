@@ -7,18 +7,8 @@ package sqlitequery
 
 import (
 	"context"
+	"database/sql"
 )
-
-const highestJournalSeq = `-- name: HighestJournalSeq :one
-SELECT CAST(COALESCE(MAX(seq), 0) AS INTEGER) FROM journal
-`
-
-func (q *Queries) HighestJournalSeq(ctx context.Context) (int64, error) {
-	row := q.db.QueryRowContext(ctx, highestJournalSeq)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
 
 const journalReserve = `-- name: JournalReserve :execrows
 INSERT INTO journal (tenant, id, pool, op, revision, slots, at)
@@ -31,6 +21,30 @@ func (q *Queries) JournalReserve(ctx context.Context, seq int64) (int64, error) 
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const ledgerIdentity = `-- name: LedgerIdentity :one
+SELECT m.value AS incarnation, f.value AS floor, CAST(COALESCE((SELECT MAX(j.seq) FROM journal j), 0) AS INTEGER) AS journal_seq
+FROM meta m LEFT JOIN meta f ON f.name = ?1
+WHERE m.name = ?2
+`
+
+type LedgerIdentityParams struct {
+	FloorKey       string
+	IncarnationKey string
+}
+
+type LedgerIdentityRow struct {
+	Incarnation string
+	Floor       sql.NullString
+	JournalSeq  int64
+}
+
+func (q *Queries) LedgerIdentity(ctx context.Context, arg LedgerIdentityParams) (LedgerIdentityRow, error) {
+	row := q.db.QueryRowContext(ctx, ledgerIdentity, arg.FloorKey, arg.IncarnationKey)
+	var i LedgerIdentityRow
+	err := row.Scan(&i.Incarnation, &i.Floor, &i.JournalSeq)
+	return i, err
 }
 
 const putMetaOnce = `-- name: PutMetaOnce :exec

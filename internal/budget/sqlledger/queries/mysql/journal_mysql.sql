@@ -1,5 +1,7 @@
--- name: HighestJournalSeq :one
-SELECT CAST(COALESCE(MAX(seq), 0) AS SIGNED) FROM journal;
+-- name: LedgerIdentity :one
+SELECT m.value AS incarnation, f.value AS floor, CAST(COALESCE((SELECT MAX(j.seq) FROM journal j), 0) AS SIGNED) AS journal_seq
+FROM meta m LEFT JOIN meta f ON f.name = sqlc.arg(floor_key)
+WHERE m.name = sqlc.arg(incarnation_key);
 
 -- name: PutMetaOnce :exec
 INSERT INTO meta (name, value) VALUES (?, ?) ON DUPLICATE KEY UPDATE name = VALUES(name);

@@ -1,6 +1,12 @@
 -- name: GetBinding :one
 SELECT * FROM binding WHERE tenant = ? AND id = ?;
 
+-- name: LiveBindings :many
+-- The second condition follows from the first, and lets SQLite use its index
+-- of live requests.
+SELECT b.* FROM reservation r JOIN binding b ON b.tenant = r.tenant AND b.id = r.id
+WHERE r.state = 'reserved' AND r.state IN ('waiting', 'reserved');
+
 -- name: BindingsByObject :many
 SELECT * FROM binding WHERE uid = ? OR (namespace = ? AND name = ?);
 
