@@ -80,7 +80,7 @@ func (s *series) run(t *testing.T) {
 	done := make(chan struct{})
 	go func() { c.Run(ctx, 1); close(done) }()
 	handler.OnAdd(hpa, true)
-	time.Sleep(length)
+	time.Sleep(length + time.Second) // the last round has its moment for itself
 	cancel()
 	<-done
 	synctest.Wait()

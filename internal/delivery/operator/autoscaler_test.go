@@ -2,6 +2,7 @@ package operator
 
 import (
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -164,5 +165,43 @@ func TestAutoscalersInTheWay(t *testing.T) {
 		if ready := condition(t, st, v1alpha1.ConditionReady); c.actuator != "hpa" && ready.Status != metav1.ConditionTrue {
 			t.Errorf("%s: an autoscaler made the model not ready: %+v", name, ready)
 		}
+	}
+}
+
+// TestExamplesMeanWhatIsThere: the KEDA example scales a ModelService by
+// metrics that gateways have.
+func TestExamplesMeanWhatIsThere(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../deploy/examples/keda.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var example struct {
+		Spec struct {
+			ScaleTargetRef autoscalingv2.CrossVersionObjectReference
+			Triggers       []struct{ Metadata map[string]string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &example); err != nil {
+		t.Fatal(err)
+	}
+	if to := example.Spec.ScaleTargetRef; to.Kind != kindModelService || to.APIVersion != v1alpha1.GroupVersion().String() {
+		t.Errorf("it scales %+v", to)
+	}
+	known, err := os.ReadFile("../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, trigger := range example.Spec.Triggers {
+		for _, name := range regexp.MustCompile(`modeldock_\w+`).FindAllString(trigger.Metadata["query"], -1) {
+			found++
+			if !strings.Contains(string(known), "| `"+name+"` |") {
+				t.Errorf("no process has the metric %s", name)
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("%d metrics were found in %+v", found, example.Spec.Triggers)
 	}
 }
