@@ -45,17 +45,17 @@ type Cluster struct {
 	claims *kube.Followed[*resourceapi.ResourceClaim] // nil without Config.Claims
 
 	mu       sync.Mutex
-	cards    map[string][]nodecards.Card // by node, as it says
+	cards    map[string]described // by node
 	accounts measured.Accounts
 }
 
 // New prepares it; Run follows the API server, which need not be there yet.
 func New(cfg Config) *Cluster {
-	c := &Cluster{cfg: cfg, cards: map[string][]nodecards.Card{}}
+	c := &Cluster{cfg: cfg, cards: map[string]described{}}
 	c.nodes = kube.Follow(kube.Source{
 		Client: cfg.Client, Logger: cfg.Logger, Index: client.Object.GetName, Slim: slimNode,
 		NewList: func() client.ObjectList { return &corev1.NodeList{} },
-	}, c.described)
+	}, c.forget)
 	c.pods = kube.Follow(kube.Source{
 		Client: cfg.Client, Logger: cfg.Logger, Index: nodeOf, Slim: slimPod,
 		NewList: func() client.ObjectList { return &corev1.PodList{} },
@@ -105,31 +105,41 @@ func (c *Cluster) note(ctx context.Context) {
 	}
 }
 
-// described keeps what a node says of its cards. What cannot be understood are
-// no cards, as for the scheduler.
-func (c *Cluster) described(node *corev1.Node) {
-	text := node.Annotations[nodecards.Annotation]
-	var cards []nodecards.Card
-	if text != "" {
-		var err error
-		if cards, err = nodecards.Parse(text); err != nil {
-			c.cfg.Logger.Warn("a node's cards cannot be used; its agent will describe them anew", "node", node.Name, "error", err)
-			cards = nil
-		}
-	}
+// forget drops what is known of a node that is gone.
+func (c *Cluster) forget(node *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(cards) == 0 || len(c.nodes.By(node.Name)) == 0 {
+	if len(c.nodes.By(node.Name)) == 0 {
 		delete(c.cards, node.Name)
-		return
 	}
-	c.cards[node.Name] = cards
 }
 
-func (c *Cluster) cardsOf(node string) []nodecards.Card {
+// described is what a node said of its cards when it was read last.
+type described struct {
+	text  string
+	cards []nodecards.Card
+}
+
+// cardsOf reads what a node says of its cards, once for each change. What cannot
+// be understood are no cards, as for the scheduler.
+func (c *Cluster) cardsOf(name string) []nodecards.Card {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.cards[node]
+	nodes := c.nodes.By(name)
+	if len(nodes) == 0 || nodes[0].Annotations[nodecards.Annotation] == "" {
+		delete(c.cards, name)
+		return nil
+	}
+	text := nodes[0].Annotations[nodecards.Annotation]
+	if known, there := c.cards[name]; there && known.text == text {
+		return known.cards
+	}
+	cards, err := nodecards.Parse(text)
+	if err != nil {
+		c.cfg.Logger.Warn("a node's cards cannot be used; its agent will describe them anew", "node", name, "error", err)
+	}
+	c.cards[name] = described{text, cards}
+	return cards
 }
 
 // card finds a card of a node by its uuid, or by the name that it has as a

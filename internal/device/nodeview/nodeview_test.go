@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,15 +36,23 @@ type bundle struct {
 }
 
 // plain is a client of an API server that cannot stream its lists, as the fake
-// one cannot: a watch that asks for that is refused instead of silent.
-type plain struct{ client.WithWatch }
+// one cannot: a watch that asks for that is refused instead of silent. It counts
+// the watches that were opened: what happened before, the fake one never tells.
+type plain struct {
+	client.WithWatch
+	opened *atomic.Int32
+}
 
 func (c plain) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
 	var all client.ListOptions
 	if all.ApplyOptions(opts); all.Raw != nil && all.Raw.SendInitialEvents != nil {
 		return nil, errors.New("lists are not streamed here")
 	}
-	return c.WithWatch.Watch(ctx, list, opts...)
+	w, err := c.WithWatch.Watch(ctx, list, opts...)
+	if err == nil {
+		c.opened.Add(1)
+	}
+	return w, err
 }
 
 // setup follows a cluster that has these objects.
@@ -53,15 +62,16 @@ func setup(t *testing.T, measure func(string) (measured.Card, bool), objects ...
 	if err != nil {
 		t.Fatal(err)
 	}
+	var opened atomic.Int32
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 	b := bundle{t: t, Client: c, Cluster: New(Config{
-		Client: plain{c}, Claims: true, Measured: measure, Reserve: placement.DefaultReserve(), Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Client: plain{c, &opened}, Claims: true, Measured: measure, Reserve: placement.DefaultReserve(), Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); b.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	b.eventually("everything is listed", func() bool { _, err := b.Nodes(); return err == nil })
+	b.eventually("everything is listed and watched", func() bool { _, err := b.Nodes(); return err == nil && opened.Load() >= 3 })
 	return b
 }
 
