@@ -73,7 +73,7 @@ nodeStatusReportFrequency: 5m
 # Images are imported and could not be pulled again.
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
-evictionHard: {memory.available: 50Mi, nodefs.available: "1%%", nodefs.inodesFree: "1%%", imagefs.available: "1%%"}
+evictionHard: {memory.available: 50Mi, nodefs.available: 200Mi, nodefs.inodesFree: "1%%", imagefs.available: 200Mi}
 `, n.IP, kubeletPort, kubeletHealthPort, ca, serving.Cert, serving.Key, runtimeSocket, n.cgroup(), n.at("pod-logs"))
 }
 

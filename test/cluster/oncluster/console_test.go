@@ -11,9 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"modeldock.io/internal/placement/nodecards"
-	"modeldock.io/test/scenario"
 )
 
 // consoleDir is where the browser's suite lives, seen from this package.
@@ -31,7 +28,6 @@ func TestConsoleTellsTheStory(t *testing.T) {
 		t.Fatalf("the console's packages are not installed (npm ci in console, or scripts/test.sh cluster): %v", err)
 	}
 	i := ground.Install(t, Caps{Tenant: 2, Pool: 8})
-	describeCards(t, i)
 	keys, err := json.Marshal(i.Keys)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +36,7 @@ func TestConsoleTellsTheStory(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, vitest, "run", "--config", "vitest.cluster.config.ts")
 	cmd.Dir = consoleDir
-	cmd.Env = append(os.Environ(), "MODELDOCK_URL="+i.Controllers[0].URL, "MODELDOCK_KEYS="+string(keys))
+	cmd.Env = append(os.Environ(), "MODELDOCK_URL="+i.Controllers[0].URL, "MODELDOCK_KEYS="+string(keys), "MODELDOCK_CARDS=none")
 	// The browser must not outlive a suite that took too long.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -48,34 +44,4 @@ func TestConsoleTellsTheStory(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the console's suite: %v\n%s", err, out)
 	}
-}
-
-// describeCards lets the node's agent tell of two simulated cards.
-func describeCards(t *testing.T, i *Installation) {
-	node := i.Ground.Cluster.Nodes()[0].Name
-	log, err := os.Create(filepath.Join(t.TempDir(), "agent.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent := exec.Command(i.Ground.Binary, "agent", "--node", node, "--kubeconfig", i.Ground.Cluster.Kubeconfig(), "--ops-listen", "127.0.0.1:0", "--cards", "2x24576", "--deliver", "none")
-	agent.Stdout, agent.Stderr = log, log
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = agent.Process.Kill()
-		_ = agent.Wait() // it was killed
-		_ = log.Close()
-	})
-	described := func() string {
-		out, err := i.Ground.Cluster.Kubectl(t.Context(), "get", "node", node, "-o", "jsonpath={.metadata.annotations}")
-		if err != nil {
-			return err.Error()
-		}
-		return out
-	}
-	scenario.Eventually(t, "the agent to describe the node's cards", func() bool {
-		var annotations map[string]string
-		return json.Unmarshal([]byte(described()), &annotations) == nil && annotations[nodecards.Annotation] != ""
-	}, func() any { return described() })
 }
