@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,8 +71,8 @@ type module struct {
 }
 
 // goParts are the modules that are linked into the programs of a module of ours.
-func goParts(folder string, packages ...string) ([]part, error) {
-	cmd := exec.Command("go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}"}, packages...)...)
+func goParts(ctx context.Context, folder string, packages ...string) ([]part, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}"}, packages...)...)
 	cmd.Dir = folder
 	linked, err := output(cmd)
 	if err != nil {
@@ -80,7 +81,7 @@ func goParts(folder string, packages ...string) ([]part, error) {
 	names := strings.Fields(string(linked))
 	slices.Sort(names)
 	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "modeldock.io" })
-	cmd = exec.Command("go", append([]string{"list", "-m", "-json"}, names...)...)
+	cmd = exec.CommandContext(ctx, "go", append([]string{"list", "-m", "-json"}, names...)...)
 	cmd.Dir = folder
 	text, err := output(cmd)
 	if err != nil {

@@ -18,7 +18,7 @@ func TestRecognise(t *testing.T) {
 	for text, want := range map[string][]string{
 		string(ours): {"Apache-2.0"}, bsd2: {"BSD-2-Clause"}, bsd2 + " Neither the\n name of the author": {"BSD-3-Clause"},
 		"Permission is hereby granted, free of charge,\n to any person obtaining a copy of": {"MIT"},
-		"GNU GENERAL PUBLIC LICENSE Version 3":                                             {"GPL"}, "All rights reserved.": nil,
+		"GNU GENERAL PUBLIC LICENSE Version 3":                                              {"GPL"}, "All rights reserved.": nil,
 	} {
 		if got := recognise(text); !slices.Equal(got, want) {
 			t.Errorf("%.60q is %v, not %v", text, got, want)
@@ -44,7 +44,7 @@ func TestJudge(t *testing.T) {
 // Everything that is in our programs and in the console may be given away.
 func TestEveryLicenceIsAllowed(t *testing.T) {
 	t.Parallel()
-	parts, err := all("../..")
+	parts, err := all(t.Context(), "../..")
 	if err != nil {
 		t.Fatal(err)
 	}

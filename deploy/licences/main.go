@@ -8,6 +8,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/csv"
 	"flag"
 	"fmt"
@@ -28,7 +29,7 @@ func main() {
 }
 
 func run(root, out string) (err error) {
-	parts, err := all(root, "scheduler")
+	parts, err := all(context.Background(), root, "scheduler")
 	if err != nil {
 		return err
 	}
@@ -49,9 +50,9 @@ func run(root, out string) (err error) {
 
 // all are the parts of every program, once each; modules are folders of ours
 // with programs of their own.
-func all(root string, modules ...string) (parts []part, err error) {
+func all(ctx context.Context, root string, modules ...string) (parts []part, err error) {
 	for _, folder := range append([]string{""}, modules...) {
-		more, err := goParts(filepath.Join(root, folder), "./cmd/...")
+		more, err := goParts(ctx, filepath.Join(root, folder), "./cmd/...")
 		if err != nil {
 			return nil, err
 		}
