@@ -85,6 +85,18 @@ func (r record) process() string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// keepAsked makes the number of replicas that is asked for one of its own,
+// beginning with n, where it can change by itself: more that are funded are
+// then not started before they are asked for.
+func (r *record) keepAsked(n int) {
+	switch {
+	case !r.Model.Elastic():
+		r.Asked = nil
+	case r.Asked == nil:
+		r.Asked = &n
+	}
+}
+
 // object is a record with what runs for it. The target's lock guards it.
 type object struct {
 	rec         record

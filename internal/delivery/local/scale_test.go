@@ -34,13 +34,20 @@ func TestScale(t *testing.T) {
 	if st := b.status(d); st.Asked != 1 || st.Funded != 1 || st.Asleep() {
 		t.Errorf("before anybody scales: %+v", st)
 	}
+	d.Generation, d.Funded = 2, 2
+	b.apply(d)
+	if st := b.status(d); st.Asked != 1 || st.Funded != 2 || st.Wanted != 1 {
+		t.Errorf("more are paid for, and nobody asked: %+v", st)
+	}
+	d.Generation, d.Funded = 3, 1
+	b.apply(d)
 	if err := b.scale(d.Ref, 1, 3); err != nil {
 		t.Fatal(err)
 	}
 	if st := b.status(d); st.Asked != 3 || st.Wanted != 1 {
 		t.Errorf("one is paid for: asked %d, wanted %d", st.Asked, st.Wanted)
 	}
-	d.Generation, d.Funded = 2, 3
+	d.Generation, d.Funded = 4, 3
 	b.apply(d)
 	b.runs(d, 3)
 	if err := b.scale(d.Ref, 1, 0); !errors.Is(err, delivery.ErrScaled) {
@@ -63,7 +70,7 @@ func TestScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.runs(d, 2)
-	d.Generation, d.Model.Replicas.Min = 3, 3
+	d.Generation, d.Model.Replicas.Min = 5, 3
 	b.apply(d) // no room between min and max any more: what is paid for runs
 	b.runs(d, 3)
 	if err := b.scale(budget.Ref{Tenant: "team-b", ID: "elastic"}, 3, 1); !errors.Is(err, budget.ErrNotFound) {

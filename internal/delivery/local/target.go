@@ -43,9 +43,7 @@ func (t *Target) Apply(_ context.Context, d delivery.Desired) (budget.Object, er
 	}
 	next := o.rec
 	next.Generation, next.Model, next.Funded = d.Generation, d.Model, d.Funded
-	if !next.Model.Elastic() {
-		next.Asked = nil // and counts from what is funded, should it scale again
-	}
+	next.keepAsked(o.rec.asked())
 	if next.Generation != o.rec.Generation || next.Funded != o.rec.Funded || next.process() != o.rec.process() {
 		next.Annotations = o.rec.stamped(d.JournalSeq)
 		if err := t.store.Save(next); err != nil {
@@ -91,6 +89,7 @@ func (t *Target) create(d delivery.Desired) (budget.Object, error) {
 	if rec.UID == "" {
 		rec.UID = newUID()
 	}
+	rec.keepAsked(d.Funded)
 	rec.Annotations = rec.stamped(d.JournalSeq)
 	if !rec.Owned(d.Name, t.cfg.Ledger) {
 		return budget.Object{}, fmt.Errorf("apply %s: the name does not belong to request %s of tenant %s", d.Name, d.Ref.ID, d.Ref.Tenant)

@@ -105,8 +105,8 @@ func TestMissingMetricsShrinkNothing(t *testing.T) {
 	l.Replicas = nil
 	b.loads.Of[ref] = l
 	b.mu.Unlock()
-	b.rounds(20 * time.Minute)
-	b.is("engines silent for 20 minutes", ref, 3, 3)
+	b.rounds(6 * time.Minute)
+	b.is("engines silent for longer than any window", ref, 3, 3)
 	if d := b.latest(ref); d.Reason != elastic.ReasonMissing || !slices.Contains(d.Missing, elastic.MetricKVCache) {
 		t.Errorf("it does not say what is missing: %+v", d)
 	}
@@ -114,8 +114,8 @@ func TestMissingMetricsShrinkNothing(t *testing.T) {
 	b.mu.Lock() // a gateway goes away
 	b.loads.Unheard = []string{"gateway http://10.0.0.7:8084"}
 	b.mu.Unlock()
-	b.told(ref, 20*time.Minute)
-	b.is("a gateway silent for 20 minutes", ref, 3, 3)
+	b.told(ref, 6*time.Minute)
+	b.is("a gateway silent for as long", ref, 3, 3)
 	if d := b.latest(ref); d.Reason != elastic.ReasonMissing {
 		t.Errorf("it does not say so: %+v", d)
 	}
@@ -131,18 +131,22 @@ func TestMissingMetricsShrinkNothing(t *testing.T) {
 	b.is("all are back", ref, 1, 1)
 }
 
+func sleepsAfter(idle time.Duration) func(*budget.Submission) {
+	return func(s *budget.Submission) { s.Model.Scaling = &modelspec.Scaling{IdleSeconds: int(idle / time.Second)} }
+}
+
 // TestSleepsAndWakes: idle is counted from Ready and by the last request, the
 // slots stay held, and any number of gateways wake it once.
 func TestSleepsAndWakes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ref := b.serve("m", 0, 3)
-	idle := elastic.For(modelspec.ClassLLM, modelspec.WorkloadOnline, 4).Idle
+	const idle = time.Minute
+	ref := b.serve("m", 0, 3, sleepsAfter(idle))
 	b.rounds(idle - 10*time.Second)
 	b.is("not idle for long enough", ref, 1, 1)
 	b.rounds(30 * time.Second)
 	b.is("never called", ref, 0, 1)
-	b.rounds(time.Hour)
+	b.rounds(5 * time.Minute)
 	b.is("asleep", ref, 0, 1)
 	for cycle := range 10 {
 		b.mu.Lock()
@@ -162,10 +166,10 @@ func TestSleepsAndWakes(t *testing.T) {
 			t.Errorf("cycle %d: %d writes for one wake", cycle, b.attempts)
 		}
 		b.load(ref, 0, 1)
-		b.rounds(idle + time.Minute)
+		b.rounds(idle + 20*time.Second)
 		b.is("a stream runs", ref, 1, 1)
 		b.load(ref, 0, 0)
-		b.rounds(idle + time.Minute)
+		b.rounds(idle + 20*time.Second)
 		b.is("asleep again", ref, 0, 1)
 	}
 	if err := b.scaler.Wake(t.Context(), traffic.Wake{Owner: "team-a", RequestID: "m", ObjectUID: "another"}); err != nil {
@@ -227,7 +231,7 @@ func TestWhoWrites(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	by := func(a modelspec.Actuator, paused bool) func(*budget.Submission) {
-		return func(s *budget.Submission) { s.Model.Scaling = &modelspec.Scaling{Actuator: a, Paused: paused} }
+		return func(s *budget.Submission) { s.Model.Scaling = &modelspec.Scaling{Actuator: a, Paused: paused, IdleSeconds: 60} }
 	}
 	hpa, none, paused := b.serve("hpa", 0, 5, by(modelspec.ActuatorHPA, false)), b.serve("none", 0, 5, by(modelspec.ActuatorNone, false)), b.serve("paused", 0, 5, by("", true))
 	all := []budget.Ref{hpa, none, paused}
@@ -262,7 +266,7 @@ func TestWhoWrites(t *testing.T) {
 	for _, ref := range all {
 		b.load(ref, 0, 0)
 	}
-	b.rounds(time.Hour)
+	b.rounds(5 * time.Minute)
 	b.is("to zero by ModelDock", hpa, 0, 1)
 	b.is("left to the person", none, 3, 3)
 	b.is("paused", paused, 1, 1)
