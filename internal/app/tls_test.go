@@ -78,7 +78,7 @@ func TestUpWithTLS(t *testing.T) {
 	if c := resp.Cookies(); len(c) != 1 || !c[0].Secure || !c[0].HttpOnly || c[0].SameSite != http.SameSiteStrictMode {
 		t.Errorf("cookies %v, %s", c, text)
 	}
-	plain, err := http.NewRequestWithContext(t.Context(), "GET", strings.Replace(r.URL, "https", "http", 1)+"/healthz", nil)
+	plain, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.Replace(r.URL, "https", "http", 1)+"/healthz", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestForwardTrustsTheNamedAuthority(t *testing.T) {
 	go func() { ended <- serveHTTP(server, listener, secured) }()
 	defer func() {
 		_ = server.Close()
-		<-ended
+		_ = <-ended // it was closed on purpose
 	}()
 	for _, test := range []struct {
 		ca     string
@@ -158,7 +158,7 @@ func TestForwardTrustsTheNamedAuthority(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := http.NewRequestWithContext(t.Context(), "GET", urlOf(listener, secured), nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, urlOf(listener, secured), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
