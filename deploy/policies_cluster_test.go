@@ -125,8 +125,28 @@ func notYet(ctx context.Context) string {
 	if err := server.Client.Create(ctx, plain, dry); err != nil || len(plain.Spec.Containers[0].Env) != 1 {
 		return fmt.Sprintf("modeldock-gpu-void: %v, %v", err, plain.Spec.Containers[0].Env)
 	}
+	if reason := debugNotYet(ctx); reason != "" {
+		return reason
+	}
 	if err := server.Client.SubResource("binding").Create(ctx, plain, binding(map[string]string{card: "GPU-1"}), &client.SubResourceCreateOptions{}); err == nil || !strings.Contains(err.Error(), "modeldock-gpu-binding") {
 		return fmt.Sprintf("modeldock-gpu-binding: %v", err)
+	}
+	return ""
+}
+
+// debugNotYet asks about a container that would be added to a Pod.
+func debugNotYet(ctx context.Context) string {
+	p := newPod("probed", nil)
+	if err := server.Client.Create(ctx, p); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Sprintf("a Pod to be debugged: %v", err)
+	}
+	if err := server.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+		return fmt.Sprintf("a Pod to be debugged: %v", err)
+	}
+	p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "probe", Image: "x"}}}
+	dry := &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}}
+	if err := server.Client.SubResource("ephemeralcontainers").Update(ctx, p, dry); err != nil || len(p.Spec.EphemeralContainers) != 1 || len(p.Spec.EphemeralContainers[0].Env) != 1 {
+		return fmt.Sprintf("modeldock-gpu-void-debug: %v, %+v", err, p.Spec.EphemeralContainers)
 	}
 	return ""
 }
