@@ -3,6 +3,7 @@ package app
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -148,7 +149,9 @@ func TestForwardTrustsTheNamedAuthority(t *testing.T) {
 	go func() { ended <- serveHTTP(server, listener, secured) }()
 	defer func() {
 		_ = server.Close()
-		_ = <-ended // it was closed on purpose
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("the server ended by itself: %v", err)
+		}
 	}()
 	for _, test := range []struct {
 		ca     string

@@ -87,7 +87,7 @@ func stillTold(t *testing.T, l *sqlledger.Ledger) {
 	must(t, err)
 	first, latest, err := l.Chunks(ctx, ref)
 	must(t, err)
-	if binding.Object.UID != "u1" || first == nil || latest == nil || first.InferenceID != "i1" {
+	if binding.UID != "u1" || first == nil || latest == nil || first.InferenceID != "i1" {
 		t.Errorf("%+v, %+v, %+v", binding, first, latest)
 	}
 	if entries, err := l.Journal(ctx, budget.Ref{Tenant: "team-a", ID: "gone"}); err != nil || len(entries) != 2 || entries[1].Slots != -1 {

@@ -231,7 +231,9 @@ func TestWhoWrites(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	by := func(a modelspec.Actuator, paused bool) func(*budget.Submission) {
-		return func(s *budget.Submission) { s.Model.Scaling = &modelspec.Scaling{Actuator: a, Paused: paused, IdleSeconds: 60} }
+		return func(s *budget.Submission) {
+			s.Model.Scaling = &modelspec.Scaling{Actuator: a, Paused: paused, IdleSeconds: 60}
+		}
 	}
 	hpa, none, paused := b.serve("hpa", 0, 5, by(modelspec.ActuatorHPA, false)), b.serve("none", 0, 5, by(modelspec.ActuatorNone, false)), b.serve("paused", 0, 5, by("", true))
 	all := []budget.Ref{hpa, none, paused}
