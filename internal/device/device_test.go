@@ -2,10 +2,11 @@ package device
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"modeldock.io/test/executable"
 )
 
 func TestParseCards(t *testing.T) {
@@ -64,7 +65,7 @@ func TestUUIDsAreStableAndDistinct(t *testing.T) {
 func reader(t *testing.T, script string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, Reader), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+	if err := executable.Write(filepath.Join(dir, Reader), []byte("#!/bin/sh\n"+script+"\n")); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "modeldock")

@@ -88,7 +88,7 @@ func grabMain(port string) int {
 // line that it says.
 func startHelper(t *testing.T, args ...string) (*exec.Cmd, string) {
 	t.Helper()
-	cmd := exec.Command(executable(t), args...)
+	cmd := exec.Command(ownProgram(t), args...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

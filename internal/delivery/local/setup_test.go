@@ -65,7 +65,7 @@ func testConfig(t *testing.T, dir string) Config {
 		t.Fatal(err)
 	}
 	return Config{
-		DataDir: dir + "/data", TempDir: publicDir(t), Executable: executable(t), Node: "node-1", Ledger: ledger, Inventory: inv,
+		DataDir: dir + "/data", TempDir: publicDir(t), Executable: ownProgram(t), Node: "node-1", Ledger: ledger, Inventory: inv,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), StopGrace: 5 * time.Second, KillGrace: time.Second,
 	}
 }
@@ -85,7 +85,7 @@ func publicDir(t *testing.T) string {
 	return dir
 }
 
-func executable(t *testing.T) string {
+func ownProgram(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"modeldock.io/test/executable"
+
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/delivery/local/procfs"
 	"modeldock.io/internal/modelspec"
@@ -71,12 +73,12 @@ func TestAnotherModelIsNotReady(t *testing.T) {
 // engineCopy is the test binary where every user can run it.
 func engineCopy(t *testing.T) string {
 	t.Helper()
-	raw, err := os.ReadFile(executable(t))
+	raw, err := os.ReadFile(ownProgram(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := publicDir(t) + "/engine"
-	if err := os.WriteFile(path, raw, 0o755); err != nil {
+	if err := executable.Write(path, raw); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"modeldock.io/test/executable"
 )
 
 // fakeOllama is a server that ends on SIGTERM, and a client that notes what it
@@ -25,7 +27,7 @@ esac
 func startOllama(t *testing.T, env ...string) (cmd *exec.Cmd, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "ollama"), []byte(fakeOllama), 0o700); err != nil {
+	if err := executable.Write(filepath.Join(dir, "ollama"), []byte(fakeOllama)); err != nil {
 		t.Fatal(err)
 	}
 	cmd = exec.Command("/bin/sh", "-c", strings.ReplaceAll(ollamaScript, "/tmp/", dir+"/"), "start-ollama", "ollama", "serve")

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"modeldock.io/test/executable"
 )
 
 func TestRecipesBuildTheVersionsThatAreNamed(t *testing.T) {
@@ -40,7 +42,7 @@ func script(t *testing.T, dir, name, line string) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+line+"'\n"), 0o700); err != nil {
+	if err := executable.Write(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+line+"'\n")); err != nil {
 		t.Fatal(err)
 	}
 }
