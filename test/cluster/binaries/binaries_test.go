@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"modeldock.io/test/executable"
+	programs "modeldock.io/test/executable"
 )
 
 func TestRecipesBuildTheVersionsThatAreNamed(t *testing.T) {
@@ -42,7 +42,7 @@ func script(t *testing.T, dir, name, line string) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := executable.Write(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+line+"'\n")); err != nil {
+	if err := programs.Write(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+line+"'\n")); err != nil {
 		t.Fatal(err)
 	}
 }
