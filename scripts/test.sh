@@ -2,7 +2,7 @@
 # Runs the tests. `quick` is the inner loop (no race detector, no browser, no
 # peers, no linter, no Kubernetes); without an argument everything runs, which is
 # what continuous integration does. `cluster` is the part of it that needs a real
-# Kubernetes. Ends with one line: N passed, N failed, N skipped.
+# Kubernetes, and more of that kind. Ends with one line: N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -114,7 +114,9 @@ build_kubernetes() {
     return
   fi
   layer "what containers need is installed" bash -c '. scripts/lib.sh; install_packages runc containernetworking-plugins iproute2'
-  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok helm prometheus && CGO_ENABLED=0 go vet -C test/cluster -tags cluster ./... && CGO_ENABLED=0 go vet -C scheduler ./...'
+  local programs="kubernetes etcd containerd kwok"
+  [ "$mode" != cluster ] || programs="$programs helm prometheus"
+  beside kubernetes bash -c "scripts/cluster-build.sh $programs"' && CGO_ENABLED=0 go vet -C test/cluster -tags cluster ./... && CGO_ENABLED=0 go vet -C scheduler ./...'
   kubernetes=$beside
 }
 
@@ -143,19 +145,24 @@ on_kubernetes() {
   "${tests[@]}" -count=1 -timeout 15m -tags cluster ./internal/delivery/kube/ ./internal/delivery/operator/ ./internal/traffic/route/kube/ ./internal/preflight/
   part "on a real Kubernetes: the stories, and every broken link"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 4 ./oncluster
-  part "on a real Kubernetes: Pods placed by the memory of each card, and containers that see exactly theirs"
-  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement ./cards
   part "on a real Kubernetes: controllers killed; API server, database and controllers away for 10 s; soak, short form of 2 min"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 1 ./faults
+  part "the scheduler of cards, and the policies of the API server"
+  "${tests[@]}" -C scheduler -count=1 -timeout 10m -tags redis ./...
+  "$tally" -count=1 -timeout 10m -tags cluster ./deploy
+  [ "$mode" != cluster ] || more_on_kubernetes
+  layer "what killed clusters held is given back" env CGO_ENABLED=0 go run -C test/cluster ./cmd/cluster free
+}
+
+# more_on_kubernetes is what would make a run of everything too long.
+more_on_kubernetes() {
+  part "on a real Kubernetes: Pods placed by the memory of each card, and containers that see exactly theirs"
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement ./cards
   part "the autoscaler of Kubernetes: its decisions as recorded, and models scaled by it"
   "${tests[@]}" -C test/hpaparity -count=1 -timeout 10m ./...
   "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./autoscaling
   part "the Helm chart: installed twice, upgraded under streams, taken away; alert rules"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./chart ./monitoring
-  part "the scheduler of cards, and the policies of the API server"
-  "${tests[@]}" -C scheduler -count=1 -timeout 10m -tags redis ./...
-  "$tally" -count=1 -timeout 10m -tags cluster ./deploy
-  layer "what killed clusters held is given back" env CGO_ENABLED=0 go run -C test/cluster ./cmd/cluster free
 }
 
 need_go
