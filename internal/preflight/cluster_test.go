@@ -169,7 +169,7 @@ func TestOwnRights(t *testing.T) {
 	s.options.Cluster.Self = "controller"
 	s.found("rights", "controller", OK, "rights that it needs") // the administrator's
 	s.options.Cluster.Self = "cook"
-	s.found("rights", "cook", Broken, "there are controller")
+	s.found("rights", "cook", Broken, "there are agent, controller, gateway, scheduler")
 }
 
 // A custom resource of before, and a ledger that is older than the objects.

@@ -188,7 +188,10 @@ func (k *inspector) process(ctx context.Context, process, user string, needed ma
 }
 
 func (k *inspector) excess(ctx context.Context, process, user string, needed map[Right]bool) {
-	dangerous := slices.DeleteFunc(Excessive(k.System, k.Namespace), func(r Right) bool { return needed[r] })
+	dangerous := slices.DeleteFunc(Excessive(k.System, k.Namespace), func(r Right) bool {
+		evicts := process == "scheduler" && r.Resource == "pods" && r.Verb == "delete" // what is in the way of a higher priority
+		return needed[r] || evicts
+	})
 	allowed, err := k.may(ctx, user, dangerous)
 	if err != nil {
 		return // said already
