@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs the tests. `quick` is the inner loop (no race detector, no browser, no
-# peers, no linter, no Kubernetes); without an argument everything runs, which is
-# what continuous integration does. `cluster` is the part of it that needs a real
-# Kubernetes, and more of that kind. Ends with one line: N passed, N failed, N skipped.
+# peers, no linter); without an argument everything of one machine runs, which is
+# what continuous integration does. `cluster` runs what needs a real Kubernetes,
+# which is opt-in (build tag cluster). Ends with one line: N passed, N failed,
+# N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -114,9 +115,7 @@ build_kubernetes() {
     return
   fi
   layer "what containers need is installed" bash -c '. scripts/lib.sh; install_packages runc containernetworking-plugins iproute2'
-  local programs="kubernetes etcd containerd kwok"
-  [ "$mode" != cluster ] || programs="$programs helm prometheus"
-  beside kubernetes bash -c "scripts/cluster-build.sh $programs"' && CGO_ENABLED=0 go vet -C test/cluster -tags cluster ./... && CGO_ENABLED=0 go vet -C scheduler ./...'
+  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok helm prometheus && CGO_ENABLED=0 go vet -C test/cluster -tags cluster ./... && CGO_ENABLED=0 go vet -C scheduler ./...'
   kubernetes=$beside
 }
 
@@ -150,11 +149,12 @@ on_kubernetes() {
   part "the scheduler of cards, and the policies of the API server"
   "${tests[@]}" -C scheduler -count=1 -timeout 10m -tags redis ./...
   "$tally" -count=1 -timeout 10m -tags cluster ./deploy
-  [ "$mode" != cluster ] || more_on_kubernetes
+  more_on_kubernetes
   layer "what killed clusters held is given back" env CGO_ENABLED=0 go run -C test/cluster ./cmd/cluster free
 }
 
-# more_on_kubernetes is what would make a run of everything too long.
+# more_on_kubernetes is what would make a run of everything too long, once that
+# has the tests on a cluster.
 more_on_kubernetes() {
   part "on a real Kubernetes: Pods placed by the memory of each card, and containers that see exactly theirs"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement ./cards
@@ -208,7 +208,6 @@ layer "MariaDB and Redis are installed" bash -c '. scripts/lib.sh; install_packa
 # the tests.
 beside linter bash -c '. scripts/lib.sh; need_golangci'
 linter=$beside
-build_kubernetes
 
 layer "console build" build_console
 # The binary that the browser and the peers talk to has the console inside.
@@ -254,7 +253,6 @@ for target in FuzzScanRequest FuzzEventScanner; do
 done
 layer "fuzz FuzzChunks, short form" go test -run '^$' -fuzz '^FuzzChunks$' -fuzztime 100000x ./internal/traffic/upstream
 layer "fuzz FuzzMerge, short form" go test -run '^$' -fuzz '^FuzzMerge$' -fuzztime 100000x ./internal/traffic/route/kube
-on_kubernetes
 part "waiting for the linter, which was built beside all this"
 wait "$linter" || cat "$work/linter.log"
 need_golangci
