@@ -82,7 +82,7 @@ func (s *site) install(version string) {
 	s.Helper()
 	s.apply(deploy.System + "\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: modeldock}")
 	s.must(fs.WalkDir(deploy.Rights, ".", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		if err != nil || e.IsDir() || withCards(e.Name()) {
 			return err
 		}
 		text, err := fs.ReadFile(deploy.Rights, path)

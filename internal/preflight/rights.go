@@ -43,13 +43,17 @@ func (r Right) String() string {
 	return r.Verb + " " + what
 }
 
-// Granted reads from the manifests of this program what each process needs, by
-// the name of the process.
+// withCards reports whether a file's rights are needed only where models ask for
+// cards, which an installation does not tell.
+func withCards(file string) bool { return file == "cards.yaml" || file == "claims.yaml" }
+
+// Granted reads from the manifests of this program what each process needs in
+// any installation, by the name of the process.
 func Granted(system, models string) (map[string]map[Right]bool, error) {
 	roles, subjects := map[string][]rbacv1.PolicyRule{}, map[string][]string{} // by kind/name of the role
 	within := map[string]string{}
 	err := fs.WalkDir(deploy.Rights, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || entry.IsDir() || withCards(entry.Name()) {
 			return err
 		}
 		text, err := fs.ReadFile(deploy.Rights, path)
