@@ -148,9 +148,17 @@ func (c *Client) note(err error) {
 }
 
 // Refresh returns once Snapshot was taken at since or later, or with the
-// reason why there is none.
+// reason why no controller had one.
 func (c *Client) Refresh(ctx context.Context, since time.Time) error {
-	return c.fresh.Since(ctx, since, c.at, func(ctx context.Context) error { return c.ask(ctx, 0, true) })
+	return c.fresh.Since(ctx, since, c.at, func(ctx context.Context) (err error) {
+		for range c.cfg.URLs {
+			if err = c.ask(ctx, 0, true); err == nil || ctx.Err() != nil {
+				return err
+			}
+			c.next.Add(1)
+		}
+		return err
+	})
 }
 
 func (c *Client) at() time.Time {

@@ -352,3 +352,23 @@ func TestNoSnapshotIsNoEmptyOne(t *testing.T) {
 	p.set(snapshotOf("two"))
 	eventually(t, "the next one", func() bool { return names(c.Snapshot()) == "two" && c.Lost() == "" })
 }
+
+// Whoever asks for news gets them as long as one controller has some.
+func TestRefreshAsksTheOtherController(t *testing.T) {
+	t.Parallel()
+	bad, good := control(t), control(t)
+	away := errors.New("the ledger does not answer")
+	bad.refresh.Store(&away)
+	c := gatewayOf(t, "", bad.http.URL, good.http.URL)
+	c.OnChange(func() {})
+	if err := c.Refresh(t.Context(), time.Now()); err != nil || names(c.Snapshot()) != "one" {
+		t.Errorf("%q (%v)", names(c.Snapshot()), err)
+	}
+	if bad.asked.Load() != 1 || good.asked.Load() != 1 {
+		t.Errorf("asked %d and %d times", bad.asked.Load(), good.asked.Load())
+	}
+	good.refresh.Store(&away)
+	if err := c.Refresh(t.Context(), time.Now()); err == nil {
+		t.Error("nobody had news, and it was not told")
+	}
+}

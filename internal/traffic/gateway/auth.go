@@ -41,12 +41,28 @@ func (g *Gateway) decide(x *exchange, f func(view *index) error) error {
 		return err
 	}
 	if stale := g.cfg.Refresh(x.r.Context(), x.rec.ReceivedAt); stale != nil {
-		return err // the refusal by what is known stands
+		return g.unsure(x, view.snapshot, err, stale)
 	}
 	if view, err = g.known(); err != nil {
 		return err
 	}
 	return f(view)
+}
+
+// unsure is the refusal by what is known while nobody says whether it is still
+// true. A model may have been added since: that it does not exist would be a
+// claim. A key stays refused, because whoever guesses one must not be told more.
+func (g *Gateway) unsure(x *exchange, snapshot *traffic.Snapshot, refused, stale error) error {
+	g.cfg.Logger.Debug("a caller is refused by an old snapshot", "request_id", x.rec.RequestID, "taken", snapshot.At, "refusal", refused, "error", stale)
+	var f *failure
+	if !errors.As(refused, &f) || f.status != http.StatusNotFound {
+		return refused
+	}
+	return &failure{
+		status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "model_unknown", param: "model", outcome: traffic.NotFound,
+		message:    fmt.Sprintf("this gateway does not know the model yet, and the controller does not answer; what is known is %s old; try again in a few seconds", x.rec.ReceivedAt.Sub(snapshot.At).Round(time.Second)),
+		retryAfter: 2 * time.Second,
+	}
 }
 
 // ErrNobody is Config.Principal's answer to a request without a credential

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -237,5 +238,33 @@ func TestExpectContinueAndChunkedBodies(t *testing.T) {
 		if response.StatusCode != http.StatusOK || sent != want || length != int64(len(want)) {
 			t.Errorf("expect=%t: %d, the engine got %q with length %d", expect, response.StatusCode, sent, length)
 		}
+	}
+}
+
+// While nobody can say what came since the snapshot, a model that is not in it
+// is not called one that does not exist; a key that is not in it stays refused.
+func TestUnknownWhileTheControllerIsAway(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *gateway.Config) {
+		c.Refresh = func(context.Context, time.Time) error { return errors.New("connection to 10.1.2.3 refused") }
+	})
+	b.engine("team-a", "m1", "v1", whole(`{"id":"1"}`))
+	for _, c := range []struct {
+		key, body string
+		status    int
+		code      string
+	}{
+		{keyA, strings.Replace(helloChat, "m1", "nothing", 1), 503, "model_unknown"},
+		{keyA, strings.Replace(helloChat, "m1", "team-b/m2", 1), 503, "model_unknown"}, // looks the same
+		{"mdk_nobody_x", helloChat, 401, "invalid_api_key"},
+	} {
+		got := b.chat(c.key, c.body)
+		if e := errorOf(t, got); got.status != c.status || e.Code != c.code || strings.Contains(got.body, "10.1.2.3") {
+			t.Errorf("%d %v, want %d %s: %s", got.status, e.Code, c.status, c.code, got.body)
+		}
+		checkErrorHeaders(t, got)
+	}
+	if got := b.chat(keyA, helloChat); got.status != 200 {
+		t.Errorf("a known model is refused, too: %d %s", got.status, got.body)
 	}
 }
