@@ -32,18 +32,7 @@ func setup(t *testing.T, o Options) (*Cluster, *kubernetes.Clientset) {
 	if os.Getuid() != 0 && !o.ControlPlaneOnly {
 		t.Skip("real nodes need root")
 	}
-	c, err := Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := ForTest(t, o)
 	client, err := c.Client()
 	if err != nil {
 		t.Fatal(err)

@@ -50,18 +50,7 @@ func setup(t *testing.T) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.Start(t.Context(), cluster.Options{FastAutoscaling: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := cluster.ForTest(t, cluster.Options{FastAutoscaling: true})
 	b := &bundle{t: t, cluster: c, port: freePort(t)}
 	if b.client, err = c.Client(); err != nil {
 		t.Fatal(err)

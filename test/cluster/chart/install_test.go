@@ -40,18 +40,7 @@ func ground(t *testing.T) (*cluster.Cluster, *mariadb.Server) {
 			t.Fatalf("build modeldock: %v: %s", err, out)
 		}
 	}
-	c, err := cluster.Start(t.Context(), cluster.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := cluster.ForTest(t, cluster.Options{})
 	if err := LoadImage(t.Context(), c, binary, dir); err != nil {
 		t.Fatal(err)
 	}

@@ -42,19 +42,8 @@ func setup(t *testing.T, co cluster.Options, do dock.Options) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.Start(t.Context(), co)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cluster.ForTest(t, co)
 	do.Cluster, do.Binary, do.Dir = c, binary, t.TempDir()
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	d, err := dock.Start(t.Context(), do)
 	if err != nil {
 		t.Fatal(err)

@@ -89,18 +89,7 @@ func setup(t *testing.T, nodes, cards int, mib func(node, card int) int64) *bund
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	c, err := cluster.Start(ctx, cluster.Options{ControlPlaneOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := cluster.ForTest(t, cluster.Options{ControlPlaneOnly: true})
 	b := &bundle{t: t, cluster: c}
 	if b.client, err = c.Client(); err != nil {
 		t.Fatal(err)
