@@ -44,7 +44,8 @@ func reportWire(rep scaler.Report) openapi.ScalingReport {
 	return out
 }
 
-// noteOf says why nothing changes, where nothing can.
+// noteOf says why nothing changes, where nothing can, and otherwise what is
+// unwise about the policy.
 func noteOf(rep scaler.Report) string {
 	r := rep.Reservation
 	switch {
@@ -59,7 +60,7 @@ func noteOf(rep scaler.Report) string {
 	case r.Model.Scaling != nil && r.Model.Scaling.Paused:
 		return "scaling is paused: the number of replicas stays as it is"
 	}
-	return ""
+	return elastic.Warning(r.Model.Class, elastic.SpecOf(r.Model, 0, 0))
 }
 
 func decisionWire(d elastic.Decision) openapi.ScalingDecision {

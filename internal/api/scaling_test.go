@@ -43,6 +43,11 @@ func TestScalingReport(t *testing.T) {
 	if l := r.Latest; l == nil || l.To != 3 || (*l.Missing)[0] != "kv" || (*l.Inputs)[0].Value != nil || *(*l.Inputs)[1].Value != value {
 		t.Errorf("the latest decision: %+v", r.Latest)
 	}
+	b.ask(b.a, "POST", "/requests", `{"id":"raw","cost":1,"priority":50,"model":{"replicas":{"min":1,"max":3},"scaling":{"targets":{"gpuMemoryPercent":80}}}}`).is(202)
+	b.admit()
+	if raw := read[openapi.ScalingReport](b.ask(b.a, "GET", "/requests/raw/scaling", ""), 200); raw.Note == nil || !strings.Contains(*raw.Note, "preallocate") {
+		t.Errorf("nothing warns of a policy that holds every replica: %+v", raw)
+	}
 	b.ask(b.b, "GET", "/requests/one/scaling", "").fails(404, "not_found")
 	b.ask(b.admin, "GET", "/requests/one/scaling", "").fails(400, "invalid_request")
 	b.ask(b.admin, "GET", "/requests/one/scaling?tenant=team-a", "").is(200)

@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/base32"
 	"regexp"
-	"strings"
 	"time"
 )
 
@@ -53,12 +52,4 @@ func ParseKey(text string) (id string, secretHash [32]byte, ok bool) {
 // caller still asks Live.
 func (k APIKey) Matches(secretHash [32]byte) bool {
 	return subtle.ConstantTimeCompare(k.SecretHash[:], secretHash[:]) == 1
-}
-
-// MaskKey shows a key's id without its secret, for logs and messages.
-func MaskKey(text string) string {
-	if id, _, ok := ParseKey(text); ok {
-		return keyPrefix + id + "_…"
-	}
-	return strings.Repeat("•", 8)
 }

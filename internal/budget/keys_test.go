@@ -16,7 +16,7 @@ func TestMintedKeysParseAndMatch(t *testing.T) {
 		text, k := budget.MintKey(budget.RoleTenant, "team-a", now, time.Hour)
 		id, secret, ok := budget.ParseKey(text)
 		if !ok || id != k.ID || !k.Matches(secret) {
-			t.Fatalf("%s does not parse into the key it was minted as", budget.MaskKey(text))
+			t.Fatalf("the key %s does not parse into what it was minted as", k.ID)
 		}
 		// 26 characters of base32 are 130 bits.
 		plain := text[strings.LastIndex(text, "_")+1:]
@@ -24,9 +24,6 @@ func TestMintedKeysParseAndMatch(t *testing.T) {
 			t.Fatalf("secret of %d characters, or one of them twice", len(plain))
 		}
 		seen[plain], seen[id] = true, true
-		if strings.Contains(budget.MaskKey(text), plain) {
-			t.Fatal("the mask shows the secret")
-		}
 		_, other := budget.MintKey(budget.RoleTenant, "team-a", now, 0)
 		if other.Matches(secret) {
 			t.Fatal("another key matches")

@@ -45,15 +45,6 @@ func isNumber(s string) bool {
 	return strings.Trim(s, "-.0123456789") == "" && strings.ContainsAny(s, "0123456789")
 }
 
-// AllowedArgs lists the preset's flags for documentation and help.
-func (p Preset) AllowedArgs() []string {
-	var out []string
-	for name := range p.allowed {
-		out = append(out, name)
-	}
-	return out
-}
-
 // simulatedFlags are all of the engine's own but those that ModelDock sets.
 func simulatedFlags() map[string]bool {
 	allowed := map[string]bool{}

@@ -211,6 +211,8 @@ func TestDrainWaitsForStreams(t *testing.T) {
 	b.inFlight = 0
 	b.mu.Unlock()
 	b.untilGone(d)
+	told := func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.gone) > 0 }
+	eventually(t, told, func() string { return "the end is not told" }) // just after it can be seen
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.gone) != 1 || b.gone[0].Object != obj {
