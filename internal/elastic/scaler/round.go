@@ -48,7 +48,14 @@ func (s *Scaler) Round(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// look reads the objects before the ledger: what was asked for through the
+// ledger and stands on an object is then known here, too. The other way round a
+// new minimum would be taken back as if nobody had asked for it.
 func (s *Scaler) look(ctx context.Context) (v view, err error) {
+	list, err := s.cfg.Target.List(ctx)
+	if err != nil {
+		return v, fmt.Errorf("list the objects: %w", err)
+	}
 	all, err := s.cfg.Ledger.List(ctx, budget.Filter{State: budget.Reserved})
 	if err != nil {
 		return v, fmt.Errorf("list the live requests: %w", err)
@@ -60,10 +67,6 @@ func (s *Scaler) look(ctx context.Context) (v view, err error) {
 	}
 	if len(v.live) == 0 {
 		return v, nil
-	}
-	list, err := s.cfg.Target.List(ctx)
-	if err != nil {
-		return v, fmt.Errorf("list the objects: %w", err)
 	}
 	v.statuses = make(map[budget.Ref]delivery.Status, len(list))
 	for _, st := range list {

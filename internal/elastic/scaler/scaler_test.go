@@ -362,3 +362,19 @@ func TestSignals(t *testing.T) {
 		t.Errorf("signals of an unheard model: %+v, %v", in, err)
 	}
 }
+
+// TestANewMinimumIsNotTakenBack: it reaches ledger and object while a round
+// reads; that round must not know it from the object alone.
+func TestANewMinimumIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ref := b.serve("m", 1, 4)
+	b.round()
+	b.pass(period)
+	b.meanwhile = func() { b.patch(ref, 2) }
+	b.round()
+	b.is("two at least from now on", ref, 2, 2)
+	if n := len(b.explain(ref).Steps); n != 0 {
+		t.Errorf("%d steps were made by the scaler", n)
+	}
+}

@@ -36,6 +36,8 @@ type bench struct {
 	cardMiB  int64 // of the one card; 0: nobody makes room
 	fail     func() error
 	attempts int // of Scale
+
+	meanwhile func() // what happens while a round begins to read
 }
 
 // object is one model in the world: its replicas are ready at once, unless
@@ -234,6 +236,10 @@ func (b *bench) free() int64 {
 
 // List implements scaler.Target.
 func (b *bench) List(ctx context.Context) (list []delivery.Status, err error) {
+	if f := b.meanwhile; f != nil {
+		b.meanwhile = nil
+		f()
+	}
 	b.mu.Lock()
 	var refs []budget.Ref
 	for ref := range b.objects {
@@ -248,6 +254,19 @@ func (b *bench) List(ctx context.Context) (list []delivery.Status, err error) {
 		list = append(list, st)
 	}
 	return list, nil
+}
+
+// patch asks for another minimum, as a person does through the ledger.
+func (b *bench) patch(ref budget.Ref, least int) {
+	b.Helper()
+	r, err := b.ledger.Get(b.Context(), ref)
+	b.must(err)
+	replicas := modelspec.Replicas{Min: least, Max: r.Model.Replicas.Max}
+	_, err = b.ledger.Patch(b.Context(), ref, budget.Patch{Generation: r.Generation, Replicas: &replicas})
+	b.must(err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.objects[ref].asked = max(b.objects[ref].asked, least)
 }
 
 func (b *bench) cards(context.Context) ([]scaler.Card, error) {
