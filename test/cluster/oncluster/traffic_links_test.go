@@ -26,14 +26,19 @@ func TestNobodyIsPermitted(t *testing.T) {
 			admin.Must(204, http.MethodDelete, "/keys/"+key["id"].(string), nil)
 		}
 	}
-	out, code := i.Explain(t, "admin", "lonely", "--tenant", "team-b")
-	if code != exitBroken || !contains(out, "broken at permitted: NoLiveKey", "next: create a key") {
-		t.Errorf("explain ended with %d:\n%s", code, out)
+	// Where the machine is busy the replica may miss a health check in between.
+	says := func(what string, want int, texts ...string) {
+		t.Helper()
+		var out string
+		var code int
+		scenario.Eventually(t, what, func() bool {
+			out, code = i.Explain(t, "admin", "lonely", "--tenant", "team-b")
+			return code == want && contains(out, texts...)
+		}, func() any { return out })
 	}
+	says("that nobody may call it", exitBroken, "broken at permitted: NoLiveKey", "next: create a key")
 	admin.Must(200, "PUT", "/grants/team-b/lonely/team-a", nil)
-	if out, code = i.Explain(t, "admin", "lonely", "--tenant", "team-b"); code != exitPending {
-		t.Errorf("with a grant explain ended with %d:\n%s", code, out)
-	}
+	says("that the grantee may", exitPending)
 	a := scenario.As(t, i, "team-a")
 	scenario.Eventually(t, "the grantee to be answered", func() bool { return a.Chat(context.Background(), "lonely", nil, nil).Done }, func() any { return "no answer" })
 }
