@@ -125,6 +125,8 @@ const keyboard: Hands = {
   },
   close: (page) => page.keyboard.press('Escape'),
   async ask(page, size) {
+    // The key means this field once it is there.
+    await page.getByRole('textbox', { name: 'Memory on each card' }).waitFor();
     await page.keyboard.press('/');
     await page.keyboard.press('Control+a');
     await page.keyboard.type(size);
