@@ -13,5 +13,5 @@ import (
 func Write(path string, content []byte) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	return os.WriteFile(path, content, 0o755) //nolint:gosec // it is a program, also for engines under users of their own
+	return os.WriteFile(path, content, 0o755)
 }
