@@ -69,12 +69,14 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // Configured is a copy of cfg with the limits and the name of this client.
+// Answers are not compressed: what is watched comes in small pieces, and to
+// compress each costs the API server more than the network gains.
 func Configured(cfg *rest.Config, agent string) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	if cfg.QPS == 0 {
 		cfg.QPS, cfg.Burst = queriesPerSecond, burst
 	}
-	cfg.UserAgent = agent
+	cfg.UserAgent, cfg.DisableCompression = agent, true
 	return cfg
 }
 

@@ -5,28 +5,22 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // drift names the first declared field that a live child has otherwise, or ""
 // where the child is as declared. Fields that are not declared belong to the
 // API server's defaults or to somebody else and do not count, so an unchanged
 // child is recognised without asking the API server to apply it again.
-func drift(declared map[string]any, live runtime.Object) (string, error) {
-	have, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
-	if err != nil {
-		return "", fmt.Errorf("compare a child with its declaration: %w", err)
-	}
+func drift(declared, live map[string]any) string {
 	for _, key := range sortedKeys(declared) {
 		if key == "apiVersion" || key == "kind" { // typed objects do not carry them
 			continue
 		}
-		if at := differs(declared[key], have[key], key); at != "" {
-			return at, nil
+		if at := differs(declared[key], live[key], key); at != "" {
+			return at
 		}
 	}
-	return "", nil
+	return ""
 }
 
 func differs(want, have any, at string) string {

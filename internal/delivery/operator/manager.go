@@ -16,6 +16,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"modeldock.io/api/v1alpha1"
+	"modeldock.io/internal/kube"
 )
 
 // Scheme knows every type that the operator reads or writes.
@@ -94,6 +95,5 @@ func slimPod(in any) (any, error) {
 func RestConfig(base *rest.Config, qps float32, burst int) *rest.Config {
 	c := rest.CopyConfig(base)
 	c.QPS, c.Burst = qps, burst
-	c.UserAgent = "modeldock-operator"
-	return c
+	return kube.Configured(c, "modeldock-operator")
 }

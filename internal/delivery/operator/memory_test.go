@@ -1,9 +1,12 @@
 package operator
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -145,5 +148,76 @@ func TestOnlyOthersNewsIsNews(t *testing.T) {
 		if e := (event.UpdateEvent{ObjectOld: old, ObjectNew: changed}); !othersNews(m).Update(e) || !newMetadata().Update(e) {
 			t.Errorf("%s: a change beside the operator's own status is no news", what)
 		}
+	}
+}
+
+// Of a Deployment, what its Pods tell anyway is no news; what only it tells is.
+func TestWhatADeploymentTells(t *testing.T) {
+	t.Parallel()
+	old := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "demo", UID: "u1", Generation: 1}, Status: appsv1.DeploymentStatus{ObservedGeneration: 1}}
+	for what, c := range map[string]struct {
+		change func(*appsv1.Deployment)
+		news   bool
+	}{
+		"counts": {func(d *appsv1.Deployment) { d.Status.ReadyReplicas, d.Status.UpdatedReplicas = 1, 1 }, false},
+		"progress": {func(d *appsv1.Deployment) {
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Message: "it goes on"}}
+		}, false},
+		"available": {func(d *appsv1.Deployment) {
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}
+		}, false},
+		"refused": {func(d *appsv1.Deployment) {
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "no quota"}}
+		}, true},
+		"stuck": {func(d *appsv1.Deployment) {
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
+		}, true},
+		"generation": {func(d *appsv1.Deployment) { d.Generation = 2 }, true},
+		"unseen":     {func(d *appsv1.Deployment) { d.Status.ObservedGeneration = 0 }, true},
+		"revision":   {func(d *appsv1.Deployment) { d.Annotations = map[string]string{revisionAnnotation: "2"} }, true},
+		"deletion":   {func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{} }, true},
+	} {
+		changed := old.DeepCopy()
+		c.change(changed)
+		if got := newDeployment().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: changed}); got != c.news {
+			t.Errorf("%s: news %v, want %v", what, got, c.news)
+		}
+	}
+}
+
+// While an object is held it is declared once for each of its versions.
+func TestDeclaredOncePerVersion(t *testing.T) {
+	t.Parallel()
+	m, key, now := newMemory(), types.NamespacedName{Namespace: "n", Name: "demo"}, time.Now()
+	object := &v1alpha1.ModelService{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo", UID: "u1", ResourceVersion: "1"}}
+	built := 0
+	declare := func() {
+		t.Helper()
+		d, err := m.declaration(object, func() (Declared, error) {
+			built++
+			return Declared{Service: map[string]any{"of": object.ResourceVersion}}, nil
+		})
+		if err != nil || d.Service["of"] != object.ResourceVersion {
+			t.Errorf("version %s is declared as %v: %v", object.ResourceVersion, d.Service, err)
+		}
+	}
+	m.meet(key, "u1")
+	declare()
+	declare()
+	m.hold(key, true, now)
+	declare()
+	declare()
+	if built != 3 {
+		t.Errorf("declared %d times, want 3: twice before it was held", built)
+	}
+	object.ResourceVersion = "2"
+	declare()
+	m.hold(key, false, now) // told: nothing more is kept
+	declare()
+	if built != 5 {
+		t.Errorf("declared %d times, want 5", built)
+	}
+	if _, err := m.declaration(object, func() (Declared, error) { return Declared{}, errors.New("no engine") }); err == nil {
+		t.Error("what cannot be declared is declared")
 	}
 }

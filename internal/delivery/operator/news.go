@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +18,32 @@ import (
 // and nobody here reads it.
 func newMetadata() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !sameMetadata(e.ObjectOld, e.ObjectNew) }}
+}
+
+// newDeployment passes what is read of a Deployment. Its counts change at every
+// step of its Pods, which are watched themselves.
+func newDeployment() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, _ := e.ObjectOld.(*appsv1.Deployment)
+		after, _ := e.ObjectNew.(*appsv1.Deployment)
+		if before == nil || after == nil || !sameMetadata(before, after) {
+			return true
+		}
+		seen := func(d *appsv1.Deployment) bool { return d.Status.ObservedGeneration >= d.Generation }
+		return seen(before) != seen(after) || troubles(before) != troubles(after)
+	}}
+}
+
+// troubles are what a Deployment says that its Pods do not: that they are
+// refused, and that it goes on no more.
+func troubles(d *appsv1.Deployment) (out [2]string) {
+	if c := deploymentCondition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
+		out[0] = c.Reason + c.Message
+	}
+	if c := deploymentCondition(d, appsv1.DeploymentProgressing); c != nil && c.Status == corev1.ConditionFalse {
+		out[1] = c.Reason + c.Message
+	}
+	return out
 }
 
 // othersNews passes what somebody else changed: the operator knows the status

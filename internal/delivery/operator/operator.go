@@ -58,7 +58,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	build := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.ModelService{}, builder.WithPredicates(othersNews(r.memory))).
-		Watches(&appsv1.Deployment{}, child).
+		Watches(&appsv1.Deployment{}, child, builder.WithPredicates(newDeployment())).
 		Watches(&corev1.Service{}, child).
 		Watches(&appsv1.ReplicaSet{}, child, builder.OnlyMetadata, builder.WithPredicates(newMetadata())).
 		Watches(&corev1.Pod{}, child).

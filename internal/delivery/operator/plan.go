@@ -88,7 +88,7 @@ func Plan(d Declared, o Observed) (Steps, error) {
 		live    child
 	}{
 		{kindService, d.Service, childOf(o.Service)},
-		{kindDeployment, keepStrategy(d.Deployment, o), childOf(o.Deployment)},
+		{kindDeployment, d.Deployment, childOf(o.Deployment)},
 	} {
 		if err := s.child(o.Object, c.kind, c.declare, c.live); err != nil {
 			return Steps{}, err
@@ -146,9 +146,16 @@ func (s *Steps) child(m *v1alpha1.ModelService, kind string, declare map[string]
 		s.Waiting = fmt.Sprintf("%s %s was deleted and is still going away; it will be created again", kind, m.Name)
 		return nil
 	}
-	at, err := drift(declare, live)
-	if err != nil || at == "" {
-		return err
+	have, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return fmt.Errorf("compare %s %s with its declaration: %w", kind, m.Name, err)
+	}
+	if kind == kindDeployment {
+		a.Declare = keepStrategy(declare, have)
+	}
+	at := drift(a.Declare, have)
+	if at == "" {
+		return nil
 	}
 	a.Verb, a.UID, a.Why = Apply, live.GetUID(), at+" is not as declared"
 	s.Actions = append(s.Actions, a)
@@ -158,14 +165,7 @@ func (s *Steps) child(m *v1alpha1.ModelService, kind string, declare map[string]
 // keepStrategy keeps the rollout strategy that a Deployment has while its Pods
 // stay as they are. Whether a card is spare changes all the time, and matters
 // only when a rollout begins.
-func keepStrategy(declare map[string]any, o Observed) map[string]any {
-	if o.Deployment == nil {
-		return declare
-	}
-	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.Deployment)
-	if err != nil {
-		return declare // the comparison reports it
-	}
+func keepStrategy(declare, live map[string]any) map[string]any {
 	spec, _ := declare["spec"].(map[string]any)
 	liveSpec, _ := live["spec"].(map[string]any)
 	if spec == nil || liveSpec == nil || differs(spec["template"], liveSpec["template"], "template") != "" {

@@ -24,6 +24,7 @@ type plan struct {
 	objects   int           // ModelServices, and plain Deployments
 	samples   int           // of each latency
 	reconcile time.Duration // between rounds, of which five are watched
+	profiles  string        // folder for CPU profiles of the ModelServices' round; empty: none
 }
 
 var (
@@ -36,6 +37,7 @@ func main() {
 	objects := flag.Int("objects", 0, "how many ModelServices; 0: as many as the form has")
 	reconcile := flag.Duration("reconcile", 0, "time between rounds of reconciliation; 0: as the form has it")
 	dir := flag.String("dir", "", "folder of the cluster's logs; default a temporary one")
+	profiles := flag.String("profiles", "", "folder for CPU profiles that are taken while the ModelServices start; they cost some time themselves")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -49,6 +51,7 @@ func main() {
 	if *reconcile > 0 {
 		chosen.reconcile = *reconcile
 	}
+	chosen.profiles = *profiles
 	if err := run(ctx, chosen, *dir); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

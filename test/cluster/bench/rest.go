@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -182,7 +181,7 @@ type counted struct{ compared, operated float64 }
 func (s *stage) rounds(ctx context.Context) (counted, error) {
 	out := counted{compared: -1}
 	for _, p := range s.dock.Controllers {
-		metrics, err := scrape(ctx, p.URL)
+		metrics, err := scrape(ctx, p.Ops)
 		if err != nil {
 			return out, err
 		}
@@ -201,24 +200,12 @@ func (s *stage) rounds(ctx context.Context) (counted, error) {
 
 // scrape reads a process's metrics, by name and labels.
 func scrape(ctx context.Context, url string) (map[string]float64, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
+	text, err := get(ctx, url+"/metrics")
 	if err != nil {
-		return nil, fmt.Errorf("read metrics: %w", err)
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("read metrics: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }() // it is only read
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("read metrics: %s answered %s", url, resp.Status)
-	}
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(resp.Body); err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
 	out := map[string]float64{}
-	for line := range strings.Lines(text.String()) {
+	for line := range strings.Lines(string(text)) {
 		i := strings.LastIndex(line, " ")
 		if i < 0 || strings.HasPrefix(line, "#") {
 			continue

@@ -55,7 +55,7 @@ func (s *stage) scale(ctx context.Context) error {
 		prefix string
 		clear  func(context.Context) error
 	}{{s.plainRound, "before-", s.removePlain}, {s.serviceRound, "model-", s.calm}, {s.plainRound, "after-", s.removePlain}} {
-		start := s.effort()
+		start, began := s.effort(), time.Now()
 		var err error
 		if took[i], err = side.round(ctx, side.prefix); err != nil {
 			return err
@@ -63,6 +63,11 @@ func (s *stage) scale(ctx context.Context) error {
 		var parts string
 		parts, cpu[i] = s.effort().since(start)
 		fmt.Printf("  CPU seconds: %.1f: %s\n", cpu[i], parts)
+		asked, err := s.requestsPerObject(began)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("  requests per object: %s\n", asked)
 		if err := side.clear(ctx); err != nil {
 			return err
 		}
@@ -134,6 +139,7 @@ func (s *stage) removePlain(ctx context.Context) error {
 func (s *stage) serviceRound(ctx context.Context, prefix string) (time.Duration, error) {
 	n := s.plan.objects
 	began := time.Now()
+	profiled := s.profile(ctx)
 	if err := parallel(n, func(i int) error { return s.submit(ctx, fmt.Sprint(prefix, i)) }); err != nil {
 		return 0, fmt.Errorf("submit requests: %w", err)
 	}
@@ -144,6 +150,9 @@ func (s *stage) serviceRound(ctx context.Context, prefix string) (time.Duration,
 		return 0, fmt.Errorf("wait for ModelServices: %w", err)
 	}
 	took := last.Sub(began)
+	if err := profiled(); err != nil {
+		return 0, err
+	}
 	made := s.services.lastSeen(match).Sub(began)
 	fmt.Printf("%d ModelServices: submitted after %s, made after %s, all ready after %s\n", n, submitted.Round(time.Millisecond), made.Round(time.Millisecond), took.Round(time.Millisecond))
 	return took, nil

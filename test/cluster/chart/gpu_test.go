@@ -75,7 +75,12 @@ func TestDevicePluginPath(t *testing.T) {
 	for _, p := range render[admissionv1.MutatingAdmissionPolicy](t, h, "MutatingAdmissionPolicy", with...) {
 		names[p.Name] = true
 		for _, m := range p.Spec.Mutations {
-			text += m.ApplyConfiguration.Expression + "\n"
+			switch {
+			case m.ApplyConfiguration != nil:
+				text += m.ApplyConfiguration.Expression + "\n"
+			case m.JSONPatch != nil:
+				text += m.JSONPatch.Expression + "\n"
+			}
 		}
 	}
 	if len(names) != 6 || !names["sys-blue-modeldock-gpu-binding"] || !strings.Contains(text, "'system:serviceaccount:sys:blue-modeldock-scheduler'") || !strings.Contains(text, "schedulerName: 'cards'") {

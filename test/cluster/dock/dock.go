@@ -214,7 +214,7 @@ func (d *Dock) prepareProcesses(context.Context) error {
 	if err != nil {
 		return err
 	}
-	ports, err := freePorts(2*d.options.Controllers + 2*d.options.Gateways)
+	ports, err := freePorts(3*d.options.Controllers + 2*d.options.Gateways)
 	if err != nil {
 		return err
 	}
@@ -228,17 +228,17 @@ func (d *Dock) prepareProcesses(context.Context) error {
 		gateways, ops = append(gateways, take()), append(ops, take())
 	}
 	for i := range d.options.Controllers {
-		listen, link := take(), take()
+		listen, link, watched := take(), take(), take()
 		control = append(control, "http://"+link)
 		args := append([]string{
 			d.options.Binary, "controller", "--kubernetes", "--kubeconfig", controller, "--namespace", d.Namespace(), "--system-namespace", d.options.system(), "--image", Image,
-			"--listen", listen, "--gateway-listen", link, "--gateway", "http://" + gateways[0], "--gateway-ops", "http://" + strings.Join(ops, ",http://"),
+			"--listen", listen, "--ops-listen", watched, "--gateway-listen", link, "--gateway", "http://" + gateways[0], "--gateway-ops", "http://" + strings.Join(ops, ",http://"),
 		}, d.options.Flags...)
 		if d.options.Cards != nil {
 			args = append(args, d.options.Cards.Flags()...)
 		}
 		p := d.process(fmt.Sprint("controller-", i), listen, args)
-		p.Ops = p.URL
+		p.Ops = "http://" + watched
 		d.Controllers = append(d.Controllers, p)
 	}
 	for i, listen := range gateways {

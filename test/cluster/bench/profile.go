@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// profiled is for how long processes are watched: as long as the start of a
+// thousand objects goes on for sure.
+const profiled = 20 * time.Second
+
+// profile begins to take the CPU profiles of the API server and of our
+// processes. What it returns waits for them.
+func (s *stage) profile(ctx context.Context) (wait func() error) {
+	if s.plan.profiles == "" {
+		return func() error { return nil }
+	}
+	seconds := strconv.Itoa(int(profiled.Seconds()))
+	took := make(chan error)
+	waits := 1
+	go func() {
+		body, err := s.client.Discovery().RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", seconds).DoRaw(ctx)
+		took <- s.keep("kube-apiserver", body, err)
+	}()
+	for _, p := range append(slices.Clone(s.dock.Controllers), s.dock.Gateways...) {
+		waits++
+		go func() {
+			body, err := get(ctx, p.Ops+"/debug/pprof/profile?seconds="+seconds)
+			took <- s.keep(p.Name, body, err)
+		}()
+	}
+	return func() error {
+		var errs []error
+		for range waits {
+			errs = append(errs, <-took)
+		}
+		return errors.Join(errs...)
+	}
+}
+
+func (s *stage) keep(name string, profile []byte, err error) error {
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.plan.profiles, name+".pprof"), profile, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("profile %s: %w", name, err)
+	}
+	return nil
+}
+
+// get reads what an address answers.
+func get(ctx context.Context, url string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // it is only read
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", url, resp.Status)
+	}
+	return io.ReadAll(resp.Body)
+}
