@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Runs the tests. `quick` is the inner loop (no race detector, no browser, no
-# peers, no linter); without an argument everything of one machine runs, which is
-# what continuous integration does. `cluster` runs what needs a real Kubernetes,
-# which is opt-in (build tag cluster). Ends with one line: N passed, N failed,
-# N skipped.
+# peers, no linter, no Kubernetes); without an argument everything runs, which is
+# what continuous integration does; `machine` is that without what needs a real
+# Kubernetes, and `cluster` is that alone. Ends with one line: N passed,
+# N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 mode="${1:-full}"
-case $mode in full | quick | cluster) ;; *) die "usage: scripts/test.sh [quick|cluster]" ;; esac
+case $mode in full | quick | machine | cluster) ;; *) die "usage: scripts/test.sh [quick|machine|cluster]" ;; esac
 
 work=$(mktemp -d)
 builds=() # process groups of what is built beside the tests
@@ -208,6 +208,7 @@ layer "MariaDB and Redis are installed" bash -c '. scripts/lib.sh; install_packa
 # the tests.
 beside linter bash -c '. scripts/lib.sh; need_golangci'
 linter=$beside
+[ "$mode" = machine ] || build_kubernetes
 
 layer "console build" build_console
 # The binary that the browser and the peers talk to has the console inside.
@@ -253,6 +254,7 @@ for target in FuzzScanRequest FuzzEventScanner; do
 done
 layer "fuzz FuzzChunks, short form" go test -run '^$' -fuzz '^FuzzChunks$' -fuzztime 100000x ./internal/traffic/upstream
 layer "fuzz FuzzMerge, short form" go test -run '^$' -fuzz '^FuzzMerge$' -fuzztime 100000x ./internal/traffic/route/kube
+[ "$mode" = machine ] || on_kubernetes
 part "waiting for the linter, which was built beside all this"
 wait "$linter" || cat "$work/linter.log"
 need_golangci
