@@ -15,7 +15,7 @@ import (
 )
 
 // How long a status of mere progress waits for better news: two seconds, and
-// more with every object that is held. A model that starts soon is then told
+// more with every object that was held beside it. A model that starts soon is then told
 // of once, when it is Ready, and a thousand that start together do not take
 // the API server's time from their own Pods.
 const (
@@ -35,6 +35,7 @@ type memory struct {
 type remembered struct {
 	uid  types.UID
 	held time.Time // since when progress is not told; zero: all is told
+	most int       // how many were held at once meanwhile
 	// seen is the version that the last status was written to, and told what it
 	// made of it, until the watch shows that; made is the version of that.
 	seen, made string
@@ -127,7 +128,7 @@ func (m *memory) declaration(object *v1alpha1.ModelService, build func() (Declar
 // tell ends the holding of an object, which may be nil. It needs the lock.
 func (m *memory) tell(o *remembered) {
 	if o != nil && !o.held.IsZero() {
-		o.held, o.declared, o.of = time.Time{}, Declared{}, ""
+		o.held, o.most, o.declared, o.of = time.Time{}, 0, Declared{}, ""
 		m.held--
 	}
 }
@@ -148,7 +149,8 @@ func (m *memory) hold(key types.NamespacedName, progress bool, now time.Time) ti
 		o.held = now
 		m.held++
 	}
-	wait := min(holdProgress+time.Duration(m.held-1)*holdEach, holdLongest) - now.Sub(o.held)
+	o.most = max(o.most, m.held)
+	wait := min(holdProgress+time.Duration(o.most-1)*holdEach, holdLongest) - now.Sub(o.held)
 	if wait <= 0 {
 		m.tell(o)
 		return 0
