@@ -215,7 +215,7 @@ func TestOutputs(t *testing.T) {
 			t.Errorf("%v: %q", args, d.out)
 		}
 	}
-	for _, args := range [][]string{{"models"}, {"nodes"}, {"quota", "get"}, {"limits", "get"}, {"pool", "get", "default"}, {"grant", "list"}, {"version"}, {"explain", "one"}, {"ledger", "journal", "one"}} {
+	for _, args := range [][]string{{"models"}, {"nodes"}, {"top"}, {"quota", "get"}, {"limits", "get"}, {"pool", "get", "default"}, {"grant", "list"}, {"version"}, {"explain", "one"}, {"ledger", "journal", "one"}} {
 		d := a.run(append(args, "-o", "json")...)
 		if !json.Valid([]byte(d.out)) {
 			t.Errorf("%v -o json: %q", args, d.out)
