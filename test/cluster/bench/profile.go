@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// profiled is for how long processes are watched: as long as the start of a
-// thousand objects goes on for sure.
-const profiled = 20 * time.Second
+// profiledEach is for how long processes are watched for each object: so long
+// its start takes for sure.
+const profiledEach = 50 * time.Millisecond
 
 // profile begins to take the CPU profiles of the API server and of our
 // processes. What it returns waits for them.
@@ -23,7 +23,7 @@ func (s *stage) profile(ctx context.Context) (wait func() error) {
 	if s.plan.profiles == "" {
 		return func() error { return nil }
 	}
-	seconds := strconv.Itoa(int(profiled.Seconds()))
+	seconds := strconv.Itoa(max(1, int((time.Duration(s.plan.objects) * profiledEach).Seconds())))
 	took := make(chan error)
 	waits := 1
 	go func() {
