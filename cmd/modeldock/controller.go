@@ -59,6 +59,7 @@ func (c *cli) controllerCommand() *cobra.Command {
 	f.StringSliceVar(&o.Parts, "parts", o.Parts, "what to run, of "+strings.Join(app.ControllerParts(), ", "))
 	tlsFlags(f, &o.TLS)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
+	boundFlags(f, &o.Bounds)
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.DurationVar(&o.ReconcileEvery, "reconcile-every", o.ReconcileEvery, "how often ledger and objects are compared, and on a cluster objects and their children")
 	f.DurationVar(&o.Scaling.Every, "scale-every", o.Scaling.Every, "with --kubernetes: pause between two rounds of scaling; a sleeping model's first call waits for none")

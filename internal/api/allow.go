@@ -19,13 +19,17 @@ const (
 	AllowOnLoopback = "loopback:*"
 	allowEnv        = "env"
 	allowArgs       = "args"
+	// allowArg begins an entry with the name of one argument of engines:
+	// "arg:--lora" opens --lora and --lora=x, "arg:--lora *" also the form whose
+	// value is the next argument.
+	allowArg = "arg:"
 	// allowImage begins an entry with an image, or with the beginning of its name.
 	allowImage = "image:"
 )
 
 // checkAllowed refuses what would run code or read files that an admin has
 // not allowed this tenant: every engine but the simulated one, environment
-// variables, arguments outside the preset's list, images that the tenant names
+// variables, arguments that neither the preset nor its list names, images that the tenant names
 // itself, and sources by prefix.
 func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string, onLoopback bool) error {
 	everything := slices.Contains(t.Engines, allowEverything) || (onLoopback && slices.Contains(t.Engines, AllowOnLoopback))
@@ -38,11 +42,33 @@ func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string, onLo
 	case len(m.Env) > 0 && !has(allowEnv):
 		return notAllowed("model.env", t, "environment variables", allowEnv)
 	case len(argsOutside) > 0 && !has(allowArgs):
-		return notAllowed("model.args", t, "argument "+argsOutside[0]+", which is outside the preset's list", allowArgs)
+		return notAllowed("model.args", t, "argument "+argsOutside[0]+", which is outside the preset's list", entryFor(argsOutside[0]))
 	case strings.Contains(m.Source, "://") && !everything && !sourceAllowed(t.Engines, m.Source):
 		return sourceNotAllowed(t, m.Source)
 	}
 	return nil
+}
+
+// allowedArgs are the arguments that a list opens by name, and whether the
+// next argument may be their value.
+func allowedArgs(allow []string) map[string]bool {
+	names := map[string]bool{}
+	for _, e := range allow {
+		if name, ok := strings.CutPrefix(e, allowArg); ok && strings.HasPrefix(name, "-") {
+			name, valued := strings.CutSuffix(name, " *")
+			names[name] = names[name] || valued
+		}
+	}
+	return names
+}
+
+// entryFor is the narrowest entry that opens an argument.
+func entryFor(arg string) string {
+	if !strings.HasPrefix(arg, "-") {
+		return allowArgs
+	}
+	name, _, _ := strings.Cut(arg, "=")
+	return allowArg + name
 }
 
 // sourceAllowed reports whether source stands under one of the allowed

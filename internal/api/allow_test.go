@@ -7,6 +7,7 @@ import (
 
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery/engine"
 	"modeldock.io/internal/modelspec"
 )
 
@@ -133,6 +134,28 @@ func TestRefusalsAreJudgedAtSubmitOnly(t *testing.T) {
 	for _, bad := range []string{`{"allow":[""]}`, `{}`, `{"allow":null}`, `{"allow":"*"}`} {
 		b.ask(b.admin, "PUT", "/tenants/team-a/engines", bad).fails(400, "invalid_request")
 	}
+}
+
+// What a refusal suggests opens that one argument, and no other.
+func TestArgumentsAreAllowedByName(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.ArgsOutside = engine.ArgsOutsidePreset })
+	submit := func(args string) answer {
+		return b.ask(b.a, "POST", "/requests", `{"id":"tiny","cost":1,"priority":1,"model":{"engine":"vllm","source":"hf://org/tiny","args":[`+args+`]}}`)
+	}
+	allow := func(more string) {
+		b.ask(b.admin, "PUT", "/tenants/team-a/engines", `{"allow":["vllm","hf://"`+more+`]}`).is(200)
+	}
+	allow("")
+	if e := submit(`"--lora=/x"`).fails(403, "engine_not_allowed"); !strings.Contains(e.Message, `"arg:--lora"`) {
+		t.Errorf("suggested: %s", e.Message)
+	}
+	allow(`,"arg:--lora"`)
+	submit(`"--lora","/x"`).fails(403, "engine_not_allowed")
+	submit(`"--lora=/x","--allowed-local-media-path=/"`).fails(403, "engine_not_allowed")
+	allow(`,"arg:--lora *","arg:"`)
+	submit(`"--lora","/x","--model=evil"`).fails(403, "engine_not_allowed")
+	submit(`"--lora","/x"`).is(202)
 }
 
 func TestPoolsAreGiven(t *testing.T) {

@@ -93,8 +93,9 @@ func payer(p Principal, in openapi.Submit) (string, error) {
 	}
 }
 
-// permit checks the tenant's highest priority and its allow lists. A request that is already there is
-// not judged again: the same submit must stay the same answer.
+// permit checks the tenant's highest priority, its allow lists and how much it
+// has stored. A request that is already there is not judged again: the same
+// submit must stay the same answer.
 func (s *Server) permit(ctx context.Context, sub budget.Submission) error {
 	if _, err := s.Ledger.Get(ctx, sub.Ref); err == nil {
 		return nil
@@ -111,7 +112,10 @@ func (s *Server) permit(ctx context.Context, sub budget.Submission) error {
 	if err := errors.Join(checkPriority(t, sub.Priority), checkPool(t, sub.Pool)); err != nil {
 		return err
 	}
-	return checkAllowed(t, sub.Model, s.ArgsOutside(sub.Model), s.OnLoopback)
+	if err := checkAllowed(t, sub.Model, s.ArgsOutside(sub.Model, allowedArgs(t.Engines)), s.OnLoopback); err != nil {
+		return err
+	}
+	return s.stored.submit(ctx, sub.Tenant)
 }
 
 // GetRequest answers one record.

@@ -130,7 +130,7 @@ func (c *controller) build(ctx context.Context) error {
 		views.sources = append(views.sources, gatewaySource(url, c.opts.Gateways.Token))
 	}
 	cfg.Fleet, cfg.Load, cfg.OnLoopback = c.world.fleet(), views, onLoopback(c.opts.Listen)
-	cfg.Scaling = c.scaler
+	cfg.Scaling, cfg.Bounds = c.scaler, c.opts.Bounds
 	cfg.Restorer, cfg.SpoolDir = restorer{c.control, nil}, os.TempDir()
 	c.api = api.New(cfg)
 	return errors.Join(c.registerMetrics())
