@@ -4,6 +4,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -79,6 +80,8 @@ type Config struct {
 	CheckSource func(m modelspec.Model) error
 	// OnLoopback tells that only this machine can reach the listener.
 	OnLoopback bool
+	// BodyTime is how long a body may take to arrive; zero: a minute.
+	BodyTime time.Duration
 	// Bounds are the most rows of one tenant; zero: the defaults.
 	Bounds budget.Bounds
 	Hub    *Hub
@@ -100,6 +103,7 @@ type Server struct {
 // New builds the server; Handler serves it.
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: make(chan struct{}, 1)}
+	s.BodyTime = cmp.Or(s.BodyTime, bodyTime)
 	s.stored = newStoredRows(cfg.Bounds, cfg.Ledger, cfg.Clock)
 	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock, Halted: s.standstill}
 	s.engine = s.routes()
@@ -143,7 +147,7 @@ func (s *Server) limitBody(c *gin.Context) {
 		s.fail(c, &http.MaxBytesError{Limit: limit})
 		return
 	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, limit)
+	c.Request.Body = s.inTime(c, http.MaxBytesReader(c.Writer, c.Request.Body, limit))
 	c.Next()
 }
 

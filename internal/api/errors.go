@@ -30,6 +30,7 @@ const (
 	codeFinal          = "final_state"
 	codeReleasing      = "release_requested"
 	codeTooLarge       = "body_too_large"
+	codeTooSlow        = "body_too_slow"
 	codeTooMany        = "too_many_stored"
 	codeNotImplemented = "not_implemented"
 	codeUnavailable    = "unavailable"

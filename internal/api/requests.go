@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,10 @@ func body(c *gin.Context, out any) error {
 func readBody(c *gin.Context) ([]byte, error) {
 	data, err := io.ReadAll(c.Request.Body)
 	var size *http.MaxBytesError
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.Header("Connection", "close")
+		return nil, &problem{http.StatusRequestTimeout, codeTooSlow, fmt.Sprintf("the body did not arrive in time: %d bytes came, and the rest was not there when its time was up; send it again at once", len(data)), ""}
+	}
 	if err != nil && !errors.As(err, &size) {
 		return nil, invalid("", "the body could not be read to its end")
 	}

@@ -49,7 +49,7 @@ func describe(t *testing.T, process string, from *prometheus.Registry) (all []de
 func ownMetrics(t *testing.T) []described {
 	t.Helper()
 	c := newControl(io.Discard)
-	if err := c.registerMetrics(); err != nil {
+	if err := c.registerMetrics(1); err != nil {
 		t.Fatal(err)
 	}
 	g := &gatewayProcess{opts: DefaultGatewayOptions(), log: slog.New(slog.DiscardHandler), registry: prometheus.NewRegistry(), health: newHealth(time.Now)}
@@ -69,8 +69,24 @@ func ownMetrics(t *testing.T) []described {
 	if _, err := newClusterCards(&rest.Config{Host: "http://127.0.0.1:1"}, GPUOptions{Deliver: deliverDRA, RedisURL: g.opts.Counts.RedisURL}, time.Now, a.log, cards); err != nil {
 		t.Fatal(err)
 	}
-	all := slices.Concat(describe(t, "controller, up", c.registry), describe(t, "gateway, up", g.registry), describe(t, "agent", a.registry), describe(t, "controller, scheduler", cards))
+	all := merged(describe(t, "controller, up", c.registry), describe(t, "gateway, up", g.registry), describe(t, "agent", a.registry), describe(t, "controller, scheduler", cards))
 	slices.SortFunc(all, func(a, b described) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// merged are all of them by name; what several kinds of processes have stands
+// once.
+func merged(lists ...[]described) (all []described) {
+	for _, d := range slices.Concat(lists...) {
+		at := slices.IndexFunc(all, func(have described) bool { return have.name == d.name })
+		if at < 0 {
+			all = append(all, d)
+			continue
+		}
+		names := append(strings.Split(all[at].process, ", "), strings.Split(d.process, ", ")...)
+		slices.Sort(names)
+		all[at].process = strings.Join(slices.Compact(names), ", ")
+	}
 	return all
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/device"
+	"modeldock.io/internal/traffic/gateway"
 )
 
 // UpOptions are the flags of `modeldock up`.
@@ -32,8 +33,10 @@ type UpOptions struct {
 	Counts    CountOptions
 	Scaling   ScalingOptions
 	Bounds    budget.Bounds // of what one tenant may have stored
-	AccessLog io.Writer     // gets one line for each call of a model; nil for none
-	Version   string
+	// Connections are the most callers at once.
+	Connections int
+	AccessLog   io.Writer // gets one line for each call of a model; nil for none
+	Version     string
 	// Executable is the binary that supervises models; this one.
 	Executable string
 }
@@ -48,8 +51,15 @@ func DefaultUpOptions() UpOptions {
 		StopGrace: 30 * time.Second,
 		Counts:    DefaultCountOptions(),
 		Scaling:   DefaultScalingOptions(),
-		Bounds:    budget.DefaultBounds(),
+		Bounds:    budget.DefaultBounds(), Connections: gateway.DefaultConnections,
 	}
+}
+
+func validateConnections(most int) error {
+	if most < 1 {
+		return fmt.Errorf("--max-connections must be at least 1; got %d", most)
+	}
+	return nil
 }
 
 func validateBounds(b budget.Bounds) error {
@@ -68,7 +78,7 @@ const (
 // Validate returns every error at once, each saying what to write instead.
 func (o UpOptions) Validate() error {
 	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate()}
-	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate(), validateBounds(o.Bounds))
+	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections))
 	if o.Cards != "" {
 		if _, err := device.ParseCards("", o.Cards); err != nil {
 			errs = append(errs, fmt.Errorf("--%w", err))

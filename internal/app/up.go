@@ -104,7 +104,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 		return errors.Join(err, p.ledger.Close())
 	}
 	p.buildAPI()
-	if err = p.registerMetrics(); err != nil {
+	if err = p.registerMetrics(p.opts.Connections); err != nil {
 		return errors.Join(err, p.ledger.Close())
 	}
 	return nil
