@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery/engine"
 	"modeldock.io/internal/modelspec"
 )
 
@@ -43,7 +44,7 @@ func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string, onLo
 		return notAllowed("model.env", t, "environment variables", allowEnv)
 	case len(argsOutside) > 0 && !has(allowArgs):
 		return notAllowed("model.args", t, "argument "+argsOutside[0]+", which is outside the preset's list", entryFor(argsOutside[0]))
-	case strings.Contains(m.Source, "://") && !everything && !sourceAllowed(t.Engines, m.Source):
+	case leadsElsewhere(m) && !everything && !sourceAllowed(t.Engines, m.Source):
 		return sourceNotAllowed(t, m.Source)
 	}
 	return nil
@@ -71,6 +72,12 @@ func entryFor(arg string) string {
 	return allowArg + name
 }
 
+// leadsElsewhere reports whether a source says itself where weights come from.
+// A name that an engine looks up in a library of its own does not.
+func leadsElsewhere(m modelspec.Model) bool {
+	return strings.Contains(m.Source, "://") || engine.NamesRegistry(m)
+}
+
 // sourceAllowed reports whether source stands under one of the allowed
 // prefixes. A prefix ends at a slash: file:///models does not open
 // file:///models-of-others. Neither does anything that climbs out again by
@@ -82,7 +89,7 @@ func sourceAllowed(allow []string, source string) bool {
 	}
 	return slices.ContainsFunc(allow, func(e string) bool {
 		rest, under := strings.CutPrefix(source, e)
-		return under && strings.Contains(e, "://") && (rest == "" || strings.HasSuffix(e, "/") || strings.HasPrefix(rest, "/"))
+		return under && strings.Contains(e, "/") && !strings.HasPrefix(e, allowImage) && (rest == "" || strings.HasSuffix(e, "/") || strings.HasPrefix(rest, "/"))
 	})
 }
 

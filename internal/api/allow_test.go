@@ -49,6 +49,12 @@ func TestAllowLists(t *testing.T) {
 		"climbing out in half escapes":       {[]string{"ollama", "file:///models/"}, model(modelspec.EngineOllama, "file:///models/.%2E/etc/passwd"), nil, "model.source"},
 		"a broken escape":                    {[]string{"ollama", "file:///models/"}, model(modelspec.EngineOllama, "file:///models/%zz"), nil, "model.source"},
 		"another letter case of the scheme":  {[]string{"ollama", "file:///models/"}, model(modelspec.EngineOllama, "FILE:///models/a"), nil, "model.source"},
+		"a name of the library":              {[]string{"ollama"}, model(modelspec.EngineOllama, "library/tiny:1b"), nil, ""},
+		"a registry of its own":              {[]string{"ollama"}, model(modelspec.EngineOllama, "169.254.169.254/latest/meta-data"), nil, "model.source"},
+		"the hub by its address":             {[]string{"ollama", "image:hf.co/org"}, model(modelspec.EngineOllama, "hf.co/org/tiny"), nil, "model.source"},
+		"a registry with a wrong scheme":     {[]string{"ollama", "hf://"}, model(modelspec.EngineOllama, "http:/evil.example/x"), nil, "model.source"},
+		"a registry that is allowed":         {[]string{"ollama", "registry.example/"}, model(modelspec.EngineOllama, "registry.example/team/tiny"), nil, ""},
+		"a registry that begins like it":     {[]string{"ollama", "registry.example"}, model(modelspec.EngineOllama, "registry.example.evil/team/tiny"), nil, "model.source"},
 		"a prefix of the scheme alone":       {[]string{"ollama", "file"}, model(modelspec.EngineOllama, "file:///etc/passwd"), nil, "model.source"},
 		"an empty entry":                     {[]string{"ollama", ""}, model(modelspec.EngineOllama, "file:///etc/passwd"), nil, "model.source"},
 	} {
