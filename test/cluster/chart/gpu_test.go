@@ -75,7 +75,11 @@ func TestDevicePluginPath(t *testing.T) {
 	for _, p := range render[admissionv1.MutatingAdmissionPolicy](t, h, "MutatingAdmissionPolicy", with...) {
 		names[p.Name] = true
 		for _, m := range p.Spec.Mutations {
-			text += m.ApplyConfiguration.Expression + "\n"
+			if m.JSONPatch != nil {
+				text += m.JSONPatch.Expression + "\n"
+			} else {
+				text += m.ApplyConfiguration.Expression + "\n"
+			}
 		}
 	}
 	if len(names) != 6 || !names["sys-blue-modeldock-gpu-binding"] || !strings.Contains(text, "'system:serviceaccount:sys:blue-modeldock-scheduler'") || !strings.Contains(text, "schedulerName: 'cards'") {
