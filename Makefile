@@ -1,7 +1,7 @@
 # Everyday commands. The two that a newcomer needs are scripts/start.sh and
 # scripts/test.sh; these are the parts they are made of.
 
-.PHONY: build image release licences cluster console test quick lint generate metrics verify bench soak fuzz
+.PHONY: build image release licences cluster console test quick lint generate metrics reference verify bench soak fuzz
 
 build:
 	. scripts/lib.sh && build_binaries
@@ -49,6 +49,11 @@ generate:
 # docs/metrics.md, from what the processes register.
 metrics:
 	MODELDOCK_WRITE_DOCS=1 go test -count=1 -run MetricsReference ./internal/app
+
+# All of the reference that is made from code: metrics, command line, management
+# API, custom resource.
+reference: metrics
+	MODELDOCK_WRITE_DOCS=1 go test -count=1 -run Reference ./cmd/modeldock ./internal/api ./deploy
 
 verify:
 	scripts/generated.sh check

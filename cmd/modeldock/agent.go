@@ -29,7 +29,7 @@ func (c *cli) agentCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.Node, "node", o.Node, "the node's name on the cluster")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "how to reach the cluster (default: as kubectl does, or the Pod's own account)")
-	f.StringVar(&o.OpsListen, "ops-listen", o.OpsListen, "address of /healthz and /metrics")
+	f.StringVar(&o.OpsListen, "ops-listen", o.OpsListen, "address of /healthz, /readyz, /metrics and, for callers on this machine, /debug/pprof")
 	f.StringVar(&o.Cards, "cards", o.Cards, `simulated cards instead of real ones: "2x24576", "a100=2x40960"`)
 	f.StringVar(&o.CardsFile, "cards-file", o.CardsFile, "simulated cards from a JSON file, which is read again each second")
 	f.StringVar(&o.Deliver, "deliver", o.Deliver, "how containers get cards: device-plugin, dra, or none")
@@ -41,5 +41,5 @@ func (c *cli) agentCommand() *cobra.Command {
 	f.StringVar(&redisAddress, "redis", "", "HOST:PORT of the Redis where the memory in use is published; with a password: "+app.RedisVariable)
 	f.StringVar(&redisFile, "redis-url-file", "", "file with its whole URL")
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
-	return cmd
+	return configured(cmd)
 }

@@ -74,6 +74,9 @@ func applyConfig(cmd *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
+// processes are those that have settings.
+func processes() []string { return []string{"up", "controller", "gateway", "agent"} }
+
 // readConfig returns what the file says to one process. What it says to the
 // others is not judged here, but a section that no process has is a mistake.
 func readConfig(cmd *cobra.Command, name string) (map[string]any, []error) {
@@ -86,12 +89,12 @@ func readConfig(cmd *cobra.Command, name string) (map[string]any, []error) {
 	}
 	var all map[string]map[string]any
 	if err := yaml.UnmarshalStrict(text, &all); err != nil {
-		return nil, []error{fmt.Errorf("%s must hold flags under up, controller or gateway: %w", name, err)}
+		return nil, []error{fmt.Errorf("%s must hold flags under %s: %w", name, strings.Join(processes(), ", "), err)}
 	}
 	var errs []error
 	for _, section := range slices.Sorted(maps.Keys(all)) {
-		if !slices.Contains([]string{"up", "controller", "gateway"}, section) {
-			errs = append(errs, fmt.Errorf("%s: there is no process %q; there are up, controller and gateway", name, section))
+		if !slices.Contains(processes(), section) {
+			errs = append(errs, fmt.Errorf("%s: there is no process %q; there are %s", name, section, strings.Join(processes(), ", ")))
 		}
 	}
 	return all[cmd.Name()], errs
@@ -120,7 +123,7 @@ func flagText(v any) (string, error) {
 
 func (c *cli) configCommand() *cobra.Command {
 	printing := group("print", "Show the settings that a process would start with, as a file for --config")
-	for _, process := range []*cobra.Command{c.upCommand(), c.controllerCommand(), c.gatewayCommand()} {
+	for _, process := range []*cobra.Command{c.upCommand(), c.controllerCommand(), c.gatewayCommand(), c.agentCommand()} {
 		process.Short = "The settings of modeldock " + process.Name()
 		process.RunE = func(cmd *cobra.Command, _ []string) error { return c.printConfig(cmd) }
 		printing.AddCommand(process)

@@ -32,6 +32,7 @@ func TestSettingsComeFromFileEnvironmentAndFlags(t *testing.T) {
 		t.Errorf("what was printed means something else when it is read:\n%s", again.out)
 	}
 	apart(t, nil, "config", "print", "up", "--config", file).exits(exitOK, "manual: true\n")
+	apart(t, []string{"MODELDOCK_AGENT_DELIVER=dra"}, "config", "print", "agent", "--node", "n").exits(exitOK, "deliver: dra\n", "node: \"n\"\n")
 }
 
 func TestMistakesInSettingsAreAllNamedAtOnce(t *testing.T) {

@@ -101,6 +101,49 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	}
 }
 
+// firstStep is a runbook's first step with the commands that it names.
+var (
+	firstStep = regexp.MustCompile(`(?m)^1\. (.+)$`)
+	kubectl   = regexp.MustCompile("`kubectl ([a-z]+)[^`]*`")
+	component = regexp.MustCompile(`app\.kubernetes\.io/component=(\w+)`)
+)
+
+// Whoever is woken by an alert begins with a command that can be typed: one of
+// ours (TestDocumentedCommandsExist knows whether it exists), or one of kubectl
+// that names what the chart installs.
+func TestRunbooksBeginWithACommand(t *testing.T) {
+	t.Parallel()
+	runbooks := 0
+	for page, text := range pages(t) {
+		if !strings.Contains(page, "/runbooks/") {
+			continue
+		}
+		runbooks++
+		step := firstStep.FindStringSubmatch(text)
+		if step == nil {
+			t.Errorf("%s has no first step", page)
+			continue
+		}
+		of := kubectl.FindAllStringSubmatch(step[1], -1)
+		if len(of) == 0 && !inline.MatchString(step[1]) {
+			t.Errorf("%s begins with no command: %s", page, step[1])
+		}
+		for _, m := range kubectl.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains([]string{"get", "describe", "logs", "top", "rollout", "delete"}, m[1]) {
+				t.Errorf("%s: kubectl %s", page, m[1])
+			}
+		}
+		for _, m := range component.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains([]string{"controller", "gateway", "scheduler", "agent"}, m[1]) {
+				t.Errorf("%s asks for the Pods of %s, which the chart does not have", page, m[1])
+			}
+		}
+	}
+	if runbooks < 18 {
+		t.Errorf("only %d runbooks", runbooks)
+	}
+}
+
 // alternatives writes "quota set|get" out.
 func alternatives(words []string) [][]string {
 	for i, w := range words {

@@ -64,6 +64,8 @@ func exitOf(status int) int {
 		return exitNotFound
 	case http.StatusConflict:
 		return exitConflict
+	case http.StatusTooManyRequests: // as much is stored as may be
+		return exitBroken
 	default:
 		return exitFailed
 	}

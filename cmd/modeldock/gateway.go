@@ -50,6 +50,7 @@ func (c *cli) gatewayCommand() *cobra.Command {
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow listeners beyond loopback although there is no TLS")
 	tlsFlags(f, &o.TLS)
+	connectionFlag(f, &o.Connections)
 	f.BoolVar(&accessLog, "access-log", false, "write one line of JSON to standard output for each request to /v1")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at shutdown")
 	return configured(cmd)
@@ -58,6 +59,10 @@ func (c *cli) gatewayCommand() *cobra.Command {
 func tlsFlags(f *pflag.FlagSet, files *app.CertificateFiles) {
 	f.StringVar(&files.Certificate, "tls-cert", "", "PEM file with the certificate of --listen and its chain; read again when it changes")
 	f.StringVar(&files.Key, "tls-key", "", "PEM file with its key")
+}
+
+func connectionFlag(f *pflag.FlagSet, most *int) {
+	f.IntVar(most, "max-connections", *most, "most callers that may be connected to --listen at once; one more is turned away")
 }
 
 func clusterFlags(f *pflag.FlagSet, cluster *app.Cluster) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"modeldock.io/internal/app"
+	"modeldock.io/internal/budget"
 )
 
 func (c *cli) upCommand() *cobra.Command {
@@ -55,10 +56,12 @@ func (c *cli) upCommand() *cobra.Command {
 	f.BoolVar(&o.Manual, "manual", o.Manual, "let the loops stand still; modeldock step runs them one round at a time")
 	f.BoolVar(&o.NoDemo, "no-demo", o.NoDemo, "start without tenants: pool \"default\" and the admin's key alone")
 	tlsFlags(f, &o.TLS)
+	connectionFlag(f, &o.Connections)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.DurationVar(&o.Scaling.Every, "scale-every", o.Scaling.Every, "pause between two rounds of scaling; a sleeping model's first call waits for none")
 	f.DurationVar(&o.Scaling.Residence, "min-residence", o.Scaling.Residence, "how long a model keeps its card before it may be asked to make room for another")
+	boundFlags(f, &o.Bounds)
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.BoolVar(&accessLog, "access-log", false, "write one line of JSON to standard output for each request to /v1")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at release and shutdown")
@@ -71,6 +74,13 @@ func countFlags(f *pflag.FlagSet, o *app.CountOptions, address, file *string) {
 	f.StringVar(file, "redis-url-file", "", "file with redis://USER:PASSWORD@HOST:PORT/0, for a Redis with a password")
 	f.IntVar(&o.Gateways, "gateways", o.Gateways, "gateways that share this Redis: while it is away, each holds callers to its share of their limits")
 	f.IntVar(&o.CacheMiB, "cache-mib", o.CacheMiB, "cached answers kept in memory where there is no Redis")
+}
+
+// boundFlags say how much of the ledger one tenant may fill.
+func boundFlags(f *pflag.FlagSet, o *budget.Bounds) {
+	f.Int64Var(&o.Waiting, "max-waiting", o.Waiting, "most requests of one tenant that may wait")
+	f.Int64Var(&o.Requests, "max-requests", o.Requests, "most requests of one tenant that are stored, those that ended included")
+	f.Int64Var(&o.Grants, "max-grants", o.Grants, "most grants of one tenant")
 }
 
 // redisURL finds the Redis that is shared, if there is one: the flag carries

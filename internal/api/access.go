@@ -116,7 +116,9 @@ func (s handlers) PutGrant(c *gin.Context, owner, model, grantee string) {
 		return
 	}
 	g := budget.Grant{Owner: owner, Model: model, Grantee: grantee, At: s.Clock()}
-	err = s.Ledger.PutGrant(c.Request.Context(), g)
+	if err = s.stored.grant(c.Request.Context(), owner); err == nil {
+		err = s.Ledger.PutGrant(c.Request.Context(), g)
+	}
 	s.changed(c, grantWire(g), err)
 }
 

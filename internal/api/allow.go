@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery/engine"
 	"modeldock.io/internal/modelspec"
 )
 
@@ -19,13 +20,17 @@ const (
 	AllowOnLoopback = "loopback:*"
 	allowEnv        = "env"
 	allowArgs       = "args"
+	// allowArg begins an entry with the name of one argument of engines:
+	// "arg:--lora" opens --lora and --lora=x, "arg:--lora *" also the form whose
+	// value is the next argument.
+	allowArg = "arg:"
 	// allowImage begins an entry with an image, or with the beginning of its name.
 	allowImage = "image:"
 )
 
 // checkAllowed refuses what would run code or read files that an admin has
 // not allowed this tenant: every engine but the simulated one, environment
-// variables, arguments outside the preset's list, images that the tenant names
+// variables, arguments that neither the preset nor its list names, images that the tenant names
 // itself, and sources by prefix.
 func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string, onLoopback bool) error {
 	everything := slices.Contains(t.Engines, allowEverything) || (onLoopback && slices.Contains(t.Engines, AllowOnLoopback))
@@ -38,11 +43,39 @@ func checkAllowed(t budget.Tenant, m modelspec.Model, argsOutside []string, onLo
 	case len(m.Env) > 0 && !has(allowEnv):
 		return notAllowed("model.env", t, "environment variables", allowEnv)
 	case len(argsOutside) > 0 && !has(allowArgs):
-		return notAllowed("model.args", t, "argument "+argsOutside[0]+", which is outside the preset's list", allowArgs)
-	case strings.Contains(m.Source, "://") && !everything && !sourceAllowed(t.Engines, m.Source):
+		return notAllowed("model.args", t, "argument "+argsOutside[0]+", which is outside the preset's list", entryFor(argsOutside[0]))
+	case leadsElsewhere(m) && !everything && !sourceAllowed(t.Engines, m.Source):
 		return sourceNotAllowed(t, m.Source)
 	}
 	return nil
+}
+
+// allowedArgs are the arguments that a list opens by name, and whether the
+// next argument may be their value.
+func allowedArgs(allow []string) map[string]bool {
+	names := map[string]bool{}
+	for _, e := range allow {
+		if name, ok := strings.CutPrefix(e, allowArg); ok && strings.HasPrefix(name, "-") {
+			name, valued := strings.CutSuffix(name, " *")
+			names[name] = names[name] || valued
+		}
+	}
+	return names
+}
+
+// entryFor is the narrowest entry that opens an argument.
+func entryFor(arg string) string {
+	if !strings.HasPrefix(arg, "-") {
+		return allowArgs
+	}
+	name, _, _ := strings.Cut(arg, "=")
+	return allowArg + name
+}
+
+// leadsElsewhere reports whether a source says itself where weights come from.
+// A name that an engine looks up in a library of its own does not.
+func leadsElsewhere(m modelspec.Model) bool {
+	return strings.Contains(m.Source, "://") || engine.NamesRegistry(m)
 }
 
 // sourceAllowed reports whether source stands under one of the allowed
@@ -56,7 +89,7 @@ func sourceAllowed(allow []string, source string) bool {
 	}
 	return slices.ContainsFunc(allow, func(e string) bool {
 		rest, under := strings.CutPrefix(source, e)
-		return under && strings.Contains(e, "://") && (rest == "" || strings.HasSuffix(e, "/") || strings.HasPrefix(rest, "/"))
+		return under && strings.Contains(e, "/") && !strings.HasPrefix(e, allowImage) && (rest == "" || strings.HasSuffix(e, "/") || strings.HasPrefix(rest, "/"))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery/engine"
 	"modeldock.io/internal/modelspec"
 )
 
@@ -48,6 +49,12 @@ func TestAllowLists(t *testing.T) {
 		"climbing out in half escapes":       {[]string{"ollama", "file:///models/"}, model(modelspec.EngineOllama, "file:///models/.%2E/etc/passwd"), nil, "model.source"},
 		"a broken escape":                    {[]string{"ollama", "file:///models/"}, model(modelspec.EngineOllama, "file:///models/%zz"), nil, "model.source"},
 		"another letter case of the scheme":  {[]string{"ollama", "file:///models/"}, model(modelspec.EngineOllama, "FILE:///models/a"), nil, "model.source"},
+		"a name of the library":              {[]string{"ollama"}, model(modelspec.EngineOllama, "library/tiny:1b"), nil, ""},
+		"a registry of its own":              {[]string{"ollama"}, model(modelspec.EngineOllama, "169.254.169.254/latest/meta-data"), nil, "model.source"},
+		"the hub by its address":             {[]string{"ollama", "image:hf.co/org"}, model(modelspec.EngineOllama, "hf.co/org/tiny"), nil, "model.source"},
+		"a registry with a wrong scheme":     {[]string{"ollama", "hf://"}, model(modelspec.EngineOllama, "http:/evil.example/x"), nil, "model.source"},
+		"a registry that is allowed":         {[]string{"ollama", "registry.example/"}, model(modelspec.EngineOllama, "registry.example/team/tiny"), nil, ""},
+		"a registry that begins like it":     {[]string{"ollama", "registry.example"}, model(modelspec.EngineOllama, "registry.example.evil/team/tiny"), nil, "model.source"},
 		"a prefix of the scheme alone":       {[]string{"ollama", "file"}, model(modelspec.EngineOllama, "file:///etc/passwd"), nil, "model.source"},
 		"an empty entry":                     {[]string{"ollama", ""}, model(modelspec.EngineOllama, "file:///etc/passwd"), nil, "model.source"},
 	} {
@@ -133,6 +140,28 @@ func TestRefusalsAreJudgedAtSubmitOnly(t *testing.T) {
 	for _, bad := range []string{`{"allow":[""]}`, `{}`, `{"allow":null}`, `{"allow":"*"}`} {
 		b.ask(b.admin, "PUT", "/tenants/team-a/engines", bad).fails(400, "invalid_request")
 	}
+}
+
+// What a refusal suggests opens that one argument, and no other.
+func TestArgumentsAreAllowedByName(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.ArgsOutside = engine.ArgsOutsidePreset })
+	submit := func(args string) answer {
+		return b.ask(b.a, "POST", "/requests", `{"id":"tiny","cost":1,"priority":1,"model":{"engine":"vllm","source":"hf://org/tiny","args":[`+args+`]}}`)
+	}
+	allow := func(more string) {
+		b.ask(b.admin, "PUT", "/tenants/team-a/engines", `{"allow":["vllm","hf://"`+more+`]}`).is(200)
+	}
+	allow("")
+	if e := submit(`"--lora=/x"`).fails(403, "engine_not_allowed"); !strings.Contains(e.Message, `"arg:--lora"`) {
+		t.Errorf("suggested: %s", e.Message)
+	}
+	allow(`,"arg:--lora"`)
+	submit(`"--lora","/x"`).fails(403, "engine_not_allowed")
+	submit(`"--lora=/x","--allowed-local-media-path=/"`).fails(403, "engine_not_allowed")
+	allow(`,"arg:--lora *","arg:"`)
+	submit(`"--lora","/x","--model=evil"`).fails(403, "engine_not_allowed")
+	submit(`"--lora","/x"`).is(202)
 }
 
 func TestPoolsAreGiven(t *testing.T) {

@@ -4,6 +4,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -70,8 +71,8 @@ type Config struct {
 	SpoolDir    string
 	Diagnostics func(ctx context.Context) []openapi.DiagnosticPart
 	// ArgsOutside names a model's arguments that its engine preset does not
-	// allow by itself.
-	ArgsOutside func(m modelspec.Model) []string
+	// allow by itself, nor by the names in also: see engine.ArgsOutsidePreset.
+	ArgsOutside func(m modelspec.Model, also map[string]bool) []string
 	// Recent finds an inference record that is not stored yet; nil where no
 	// gateway runs in this process.
 	Recent func(requestID string) (traffic.Inference, bool)
@@ -79,9 +80,13 @@ type Config struct {
 	CheckSource func(m modelspec.Model) error
 	// OnLoopback tells that only this machine can reach the listener.
 	OnLoopback bool
-	Hub        *Hub
-	Clock      func() time.Time
-	Logger     *slog.Logger
+	// BodyTime is how long a body may take to arrive; zero: a minute.
+	BodyTime time.Duration
+	// Bounds are the most rows of one tenant; zero: the defaults.
+	Bounds budget.Bounds
+	Hub    *Hub
+	Clock  func() time.Time
+	Logger *slog.Logger
 }
 
 // Server answers the management API.
@@ -90,6 +95,7 @@ type Server struct {
 	log       *slog.Logger
 	collector evidence.Collector
 	engine    *gin.Engine
+	stored    *storedRows
 	exporting chan struct{} // held by the one export under way
 	replaying chan struct{} // held by the one simulation under way
 }
@@ -97,6 +103,8 @@ type Server struct {
 // New builds the server; Handler serves it.
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: make(chan struct{}, 1)}
+	s.BodyTime = cmp.Or(s.BodyTime, bodyTime)
+	s.stored = newStoredRows(cfg.Bounds, cfg.Ledger, cfg.Clock)
 	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock, Halted: s.standstill}
 	s.engine = s.routes()
 	return s
@@ -139,7 +147,7 @@ func (s *Server) limitBody(c *gin.Context) {
 		s.fail(c, &http.MaxBytesError{Limit: limit})
 		return
 	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, limit)
+	c.Request.Body = s.inTime(c, http.MaxBytesReader(c.Writer, c.Request.Body, limit))
 	c.Next()
 }
 

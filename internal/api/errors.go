@@ -30,6 +30,8 @@ const (
 	codeFinal          = "final_state"
 	codeReleasing      = "release_requested"
 	codeTooLarge       = "body_too_large"
+	codeTooSlow        = "body_too_slow"
+	codeTooMany        = "too_many_stored"
 	codeNotImplemented = "not_implemented"
 	codeUnavailable    = "unavailable"
 	codeInternal       = "internal"
@@ -98,6 +100,7 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		stale    *budget.StaleGenerationError
 		blocked  *budget.BlockedError
 		size     *http.MaxBytesError
+		many     *budget.BoundError
 		now      Conflict
 		full     *budget.NotEmptyError
 		refused  *budget.CopyRefusedError
@@ -122,6 +125,8 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		return &problem{http.StatusConflict, codeBudgetBlocked, blocked.Error(), "replicas.min"}
 	case errors.As(err, &size):
 		return &problem{http.StatusRequestEntityTooLarge, codeTooLarge, fmt.Sprintf("the body is larger than %d bytes", size.Limit), ""}
+	case errors.As(err, &many):
+		return &problem{http.StatusTooManyRequests, codeTooMany, many.Error(), ""}
 	case errors.As(err, &now):
 		return &problem{http.StatusConflict, codeConflict, now.Error(), ""}
 	case errors.As(err, &full):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,10 @@ func body(c *gin.Context, out any) error {
 func readBody(c *gin.Context) ([]byte, error) {
 	data, err := io.ReadAll(c.Request.Body)
 	var size *http.MaxBytesError
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.Header("Connection", "close")
+		return nil, &problem{http.StatusRequestTimeout, codeTooSlow, fmt.Sprintf("the body did not arrive in time: %d bytes came, and the rest was not there when its time was up; send it again at once", len(data)), ""}
+	}
 	if err != nil && !errors.As(err, &size) {
 		return nil, invalid("", "the body could not be read to its end")
 	}
@@ -93,8 +98,9 @@ func payer(p Principal, in openapi.Submit) (string, error) {
 	}
 }
 
-// permit checks the tenant's highest priority and its allow lists. A request that is already there is
-// not judged again: the same submit must stay the same answer.
+// permit checks the tenant's highest priority, its allow lists and how much it
+// has stored. A request that is already there is not judged again: the same
+// submit must stay the same answer.
 func (s *Server) permit(ctx context.Context, sub budget.Submission) error {
 	if _, err := s.Ledger.Get(ctx, sub.Ref); err == nil {
 		return nil
@@ -111,7 +117,10 @@ func (s *Server) permit(ctx context.Context, sub budget.Submission) error {
 	if err := errors.Join(checkPriority(t, sub.Priority), checkPool(t, sub.Pool)); err != nil {
 		return err
 	}
-	return checkAllowed(t, sub.Model, s.ArgsOutside(sub.Model), s.OnLoopback)
+	if err := checkAllowed(t, sub.Model, s.ArgsOutside(sub.Model, allowedArgs(t.Engines)), s.OnLoopback); err != nil {
+		return err
+	}
+	return s.stored.submit(ctx, sub.Tenant)
 }
 
 // GetRequest answers one record.

@@ -128,7 +128,7 @@ func setup(t *testing.T, change ...func(*Config)) *bundle {
 	cfg := Config{
 		Ledger: b.ledger, Evidence: b.ledger, Target: b.target, Fleet: b.fleet, Load: b.load, Scaling: &fakeScaling{ledger: b.ledger}, Hub: b.hub, Clock: b.now,
 		Diagnostics: func(context.Context) []openapi.DiagnosticPart { return []openapi.DiagnosticPart{} },
-		ArgsOutside: func(modelspec.Model) []string { return nil },
+		ArgsOutside: func(modelspec.Model, map[string]bool) []string { return nil },
 		Recent:      func(string) (traffic.Inference, bool) { return traffic.Inference{}, false },
 		CheckSource: func(m modelspec.Model) error {
 			if m.Source == "ftp://x" {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/kubernetes"
 
 	"modeldock.io/internal/device"
@@ -37,6 +36,7 @@ type agentProcess struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	parts    []runner
+	watch    *agent.Agent
 	close    func() error
 }
 
@@ -118,7 +118,7 @@ func (a *agentProcess) buildWatch(sinks []agent.Sink) error {
 	if err != nil {
 		return errors.Join(err, a.close())
 	}
-	a.parts = append(a.parts, watch)
+	a.parts, a.watch = append(a.parts, watch), watch
 	return errors.Join(
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
@@ -132,12 +132,7 @@ func (a *agentProcess) serve(ctx context.Context, listener net.Listener, out io.
 	for _, p := range a.parts {
 		running.Go(func() { p.Run(work) })
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
-		answerJSON(w, r, http.StatusOK, map[string]string{"status": "ok"})
-	})
-	mux.Handle("/metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	server := sideServer(opsMux(healthz, a.readyz, a.registry))
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	url := "http://" + reachable(listener.Addr())
@@ -153,4 +148,13 @@ func (a *agentProcess) serve(ctx context.Context, listener net.Listener, out io.
 	_ = server.Close()
 	a.log.Info("stopped")
 	return errors.Join(err, a.close())
+}
+
+// readyz says whether this node's cards are known right now.
+func (a *agentProcess) readyz(w http.ResponseWriter, r *http.Request) {
+	status, reasons := http.StatusOK, []string{}
+	if err := a.watch.Ready(); err != nil {
+		status, reasons = http.StatusServiceUnavailable, append(reasons, "cards: "+err.Error())
+	}
+	answerJSON(w, r, status, map[string]any{"ready": len(reasons) == 0, "reasons": reasons})
 }

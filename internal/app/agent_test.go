@@ -90,6 +90,16 @@ func TestAgentServesMetricsWithoutAClusterThatAnswers(t *testing.T) {
 			t.Fatalf("no metrics of two cards: %s", text)
 		}
 	}
+	for path, status := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200} {
+		resp, err := http.Get(url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != status {
+			t.Errorf("%s answers %d", path, resp.StatusCode)
+		}
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

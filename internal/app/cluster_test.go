@@ -83,7 +83,7 @@ func TestOperatorMetricsJoinTheOthers(t *testing.T) {
 	t.Parallel()
 	c := newControl(t.Output())
 	c.ledger = openLedger(t, t.TempDir())
-	if err := c.registerMetrics(); err != nil {
+	if err := c.registerMetrics(1); err != nil {
 		t.Fatal(err)
 	}
 	families, err := prometheus.Gatherers{c.registry, prometheus.GathererFunc(operatorMetrics)}.Gather()

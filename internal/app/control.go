@@ -21,6 +21,7 @@ import (
 	"modeldock.io/internal/delivery/remote"
 	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/evidence"
+	"modeldock.io/internal/traffic/gateway"
 )
 
 // relayLease is how long a row that a killed process was delivering stays out
@@ -40,6 +41,7 @@ type control struct {
 	log      *slog.Logger
 	clock    func() time.Time
 	registry *prometheus.Registry
+	callers  *gateway.Connections // of the main listener
 	started  time.Time
 
 	ledger    store

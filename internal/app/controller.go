@@ -130,10 +130,10 @@ func (c *controller) build(ctx context.Context) error {
 		views.sources = append(views.sources, gatewaySource(url, c.opts.Gateways.Token))
 	}
 	cfg.Fleet, cfg.Load, cfg.OnLoopback = c.world.fleet(), views, onLoopback(c.opts.Listen)
-	cfg.Scaling = c.scaler
+	cfg.Scaling, cfg.Bounds = c.scaler, c.opts.Bounds
 	cfg.Restorer, cfg.SpoolDir = restorer{c.control, nil}, os.TempDir()
 	c.api = api.New(cfg)
-	return errors.Join(c.registerMetrics())
+	return c.registerMetrics(c.opts.Connections)
 }
 
 func (c *controller) runs(part string) bool { return slices.Contains(c.opts.Parts, part) }
@@ -153,14 +153,14 @@ func (c *controller) serve(ctx context.Context, on listeners, out io.Writer, sta
 	failed := make(chan error, 8)
 	c.start(work, on.main.Addr(), failed)
 	server := gateway.NewServer(c.handler())
-	server.ErrorLog = log.New(logWriter{c.log}, "", 0)
+	server.ErrorLog, server.Connections = log.New(logWriter{c.log}, "", 0), c.callers
 	go func() { failed <- serveHTTP(server, on.main, c.tls) }()
-	side := &http.Server{ReadHeaderTimeout: 10 * time.Second}
+	side := sideServer(nil)
 	if c.feed != nil {
 		side.Handler = c.feed.Handler()
 		go func() { failed <- side.Serve(on.link) }()
 	}
-	watched := opsServer(opsMux(healthz, c.readyz, c.metrics()))
+	watched := sideServer(opsMux(healthz, c.readyz, c.metrics()))
 	if on.ops != nil {
 		go func() { failed <- watched.Serve(on.ops) }()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/traffic/gateway"
 )
 
 // Names of what a controller runs.
@@ -44,6 +45,8 @@ type ControllerOptions struct {
 	ReconcileEvery time.Duration
 	Gateways       GatewayLink
 	Scaling        ScalingOptions
+	Bounds         budget.Bounds // of what one tenant may have stored
+	Connections    int           // the most callers at once
 }
 
 // Drain is how a replica on a cluster ends.
@@ -87,13 +90,13 @@ func DefaultControllerOptions() ControllerOptions {
 		Listen: "127.0.0.1:8081", Cluster: Cluster{Namespace: DefaultNamespace, System: DefaultSystemNamespace}, Parts: ControllerParts(),
 		Drain: Drain{Delay: 5 * time.Second, LongestStream: 10 * time.Minute}, GPU: DefaultGPUOptions(),
 		HeadWait: budget.DefaultHeadWait, StopGrace: 10 * time.Second, ReconcileEvery: time.Minute,
-		Scaling: DefaultScalingOptions(),
+		Scaling: DefaultScalingOptions(), Bounds: budget.DefaultBounds(), Connections: gateway.DefaultConnections,
 	}
 }
 
 // Validate returns every error at once, each saying what to write instead.
 func (o ControllerOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure), o.Scaling.validate()}
+	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections)}
 	if o.OpsListen != "" {
 		errs = append(errs, validateListen(o.OpsListen, o.Insecure))
 	}

@@ -39,6 +39,8 @@ type GatewayOptions struct {
 	TLS       CertificateFiles // of Listen
 	AccessLog io.Writer        // gets one line for each request; nil for none
 	StopGrace time.Duration
+	// Connections are the most callers at once.
+	Connections int
 }
 
 // EndpointSource says where the routable replicas are found: on one machine,
@@ -50,12 +52,12 @@ type EndpointSource struct {
 
 // DefaultGatewayOptions are the defaults of every flag.
 func DefaultGatewayOptions() GatewayOptions {
-	return GatewayOptions{Listen: "127.0.0.1:8083", OpsListen: "127.0.0.1:8084", StateDir: "./gateway", Counts: DefaultCountOptions(), StopGrace: 30 * time.Second}
+	return GatewayOptions{Listen: "127.0.0.1:8083", OpsListen: "127.0.0.1:8084", StateDir: "./gateway", Counts: DefaultCountOptions(), StopGrace: 30 * time.Second, Connections: gateway.DefaultConnections}
 }
 
 // Validate returns every error at once, each saying what to write instead.
 func (o GatewayOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), validateListen(o.OpsListen, o.Insecure), validateToken(o.Token), o.Counts.Validate()}
+	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), validateListen(o.OpsListen, o.Insecure), validateToken(o.Token), o.Counts.Validate(), validateConnections(o.Connections)}
 	if len(o.Control) == 0 {
 		errs = append(errs, errors.New("--control must name the URL of at least one controller's --gateway-listen"))
 	}
@@ -91,6 +93,7 @@ type gatewayProcess struct {
 	opts     GatewayOptions
 	log      *slog.Logger
 	registry *prometheus.Registry
+	callers  *gateway.Connections
 	feed     *feed.Client
 	table    *route.Table
 	recorder *gateway.BatchRecorder
@@ -130,6 +133,9 @@ func Gateway(ctx context.Context, opts GatewayOptions, out io.Writer, started fu
 
 func (g *gatewayProcess) build(ctx context.Context) (err error) {
 	if g.tls, err = g.opts.TLS.config(time.Now, g.log); err != nil {
+		return err
+	}
+	if g.callers, err = gateway.NewConnections(g.opts.Connections, g.log, g.registry); err != nil {
 		return err
 	}
 	if g.tells, err = openTelemetry(ctx, g.opts.AccessLog, g.log); err != nil {
@@ -192,8 +198,8 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	go func() { defer close(told); g.tellMachine(work) }()
 	fed := make(chan struct{})
 	go func() { defer close(fed); g.feed.Run(work) }()
-	server, side := gateway.NewServer(g.gateway), opsServer(g.opsHandler())
-	server.ErrorLog = log.New(logWriter{g.log}, "", 0)
+	server, side := gateway.NewServer(g.gateway), sideServer(g.opsHandler())
+	server.ErrorLog, server.Connections = log.New(logWriter{g.log}, "", 0), g.callers
 	failed := make(chan error, 2)
 	go func() { failed <- serveHTTP(server, front, g.tls) }()
 	go func() { failed <- side.Serve(ops) }()

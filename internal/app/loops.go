@@ -15,6 +15,7 @@ const (
 	pruneEvery  = 10 * time.Minute
 	traceAge    = 7 * 24 * time.Hour
 	maxTraces   = 500_000
+	maxAudits   = 1_000_000
 )
 
 // parts are the accounts' loops that a process runs.
@@ -138,7 +139,10 @@ func (c *control) verify(ctx context.Context) error {
 	return nil
 }
 
-func (c *control) prune(ctx context.Context) error { return c.ledger.Prune(ctx, traceAge, maxTraces) }
+// prune forgets what is no part of the accounts and too old, or too much.
+func (c *control) prune(ctx context.Context) error {
+	return errors.Join(c.ledger.Prune(ctx, traceAge, maxTraces), c.ledger.PruneAudit(ctx, maxAudits))
+}
 
 // admit takes all that fits, a bounded set per commit.
 func (c *control) admit(ctx context.Context) error {

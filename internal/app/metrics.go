@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/traffic/gateway"
 )
 
 const (
@@ -25,7 +26,10 @@ const (
 
 // registerMetrics exports what the process itself, its verification and its
 // ledger have to show; gateway and recorder register their own.
-func (c *control) registerMetrics() error {
+func (c *control) registerMetrics(connections int) (err error) {
+	if c.callers, err = gateway.NewConnections(connections, c.log, c.registry); err != nil {
+		return err
+	}
 	for _, m := range []prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

@@ -8,7 +8,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"time"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/elastic"
@@ -45,10 +44,9 @@ func (c *controller) metricsAPI(listener net.Listener) (*http.Server, error) {
 	api := metricsapi.New(metricsapi.Config{
 		Reader: client, Signals: c.signals, Authenticate: front.Authenticate, Authorize: metricsapi.Authorizer(client), Clock: c.clock, Logger: c.log,
 	})
-	return &http.Server{
-		Handler: api.Handler(), TLSConfig: metricsapi.ServerTLS(security), ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog: log.New(logWriter{c.log}, "", 0),
-	}, nil
+	server := sideServer(api.Handler())
+	server.TLSConfig, server.ErrorLog = metricsapi.ServerTLS(security), log.New(logWriter{c.log}, "", 0)
+	return server, nil
 }
 
 // signals are what is known of a request's load.

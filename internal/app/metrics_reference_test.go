@@ -49,7 +49,7 @@ func describe(t *testing.T, process string, from *prometheus.Registry) (all []de
 func ownMetrics(t *testing.T) []described {
 	t.Helper()
 	c := newControl(io.Discard)
-	if err := c.registerMetrics(); err != nil {
+	if err := c.registerMetrics(1); err != nil {
 		t.Fatal(err)
 	}
 	g := &gatewayProcess{opts: DefaultGatewayOptions(), log: slog.New(slog.DiscardHandler), registry: prometheus.NewRegistry(), health: newHealth(time.Now)}
@@ -59,18 +59,62 @@ func ownMetrics(t *testing.T) []described {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.counts.close() })
+	cards := prometheus.NewRegistry()
+	if _, err := newClusterCards(&rest.Config{Host: "http://127.0.0.1:1"}, GPUOptions{Deliver: deliverDRA, RedisURL: g.opts.Counts.RedisURL}, time.Now, g.log, cards); err != nil {
+		t.Fatal(err)
+	}
+	all := merged(describe(t, "controller, up", c.registry), describe(t, "gateway, up", g.registry), describe(t, "controller, scheduler", cards),
+		agentMetrics(t, deliverDevicePlugin), agentMetrics(t, deliverDRA), schedulerMetrics(t))
+	slices.SortFunc(all, func(a, b described) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// agentMetrics are those of an agent that hands out cards in one way.
+func agentMetrics(t *testing.T, deliver string) []described {
+	t.Helper()
 	a := &agentProcess{opts: DefaultAgentOptions(), log: slog.New(slog.DiscardHandler), registry: prometheus.NewRegistry(), close: func() error { return nil }}
-	a.opts.Kubeconfig, a.opts.KubeletDir = nowhere(t), t.TempDir()
+	a.opts.Kubeconfig, a.opts.KubeletDir, a.opts.Deliver, a.opts.CDIDir = nowhere(t), t.TempDir(), deliver, t.TempDir()
 	if err := a.build(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.close() })
-	cards := prometheus.NewRegistry()
-	if _, err := newClusterCards(&rest.Config{Host: "http://127.0.0.1:1"}, GPUOptions{Deliver: deliverDRA, RedisURL: g.opts.Counts.RedisURL}, time.Now, a.log, cards); err != nil {
+	return describe(t, "agent", a.registry)
+}
+
+// schedulerFile is of another module, which cannot be imported here: what it
+// describes is read from its text.
+const schedulerFile = "../../scheduler/gpumemory/metrics.go"
+
+var schedulerDesc = regexp.MustCompile(`desc\("(\w+)", "([^"]+)"((?:, "\w+")*)\)`)
+
+func schedulerMetrics(t *testing.T) (all []described) {
+	t.Helper()
+	text, err := os.ReadFile(schedulerFile)
+	if err != nil {
 		t.Fatal(err)
 	}
-	all := slices.Concat(describe(t, "controller, up", c.registry), describe(t, "gateway, up", g.registry), describe(t, "agent", a.registry), describe(t, "controller, scheduler", cards))
-	slices.SortFunc(all, func(a, b described) int { return strings.Compare(a.name, b.name) })
+	for _, m := range schedulerDesc.FindAllStringSubmatch(string(text), -1) {
+		all = append(all, described{"modeldock_gpu_memory_" + m[1], m[2], strings.ReplaceAll(strings.TrimPrefix(m[3], ", "), `"`, ""), "scheduler"})
+	}
+	if len(all) != strings.Count(string(text), "desc(\"") || len(all) < 6 || !strings.Contains(string(text), `"modeldock_gpu_memory_"+name`) {
+		t.Fatalf("%d metrics were found in %s", len(all), schedulerFile)
+	}
+	return all
+}
+
+// merged are all of them by name; what several kinds of processes have stands
+// once.
+func merged(lists ...[]described) (all []described) {
+	for _, d := range slices.Concat(lists...) {
+		at := slices.IndexFunc(all, func(have described) bool { return have.name == d.name })
+		if at < 0 {
+			all = append(all, d)
+			continue
+		}
+		names := append(strings.Split(all[at].process, ", "), strings.Split(d.process, ", ")...)
+		slices.Sort(names)
+		all[at].process = strings.Join(slices.Compact(names), ", ")
+	}
 	return all
 }
 
@@ -91,7 +135,7 @@ func reference(all []described) string {
 		"Every process also exports Go's and the process's own metrics (`go_…`, `process_…`), and a controller those of the operator's library (`controller_runtime_…`, `workqueue_…`, `rest_client_…`, `leader_election_…`). " +
 		"Labels are bounded: beyond a hundred tenants or pools the rest is summed as `_other`.\n\n" +
 		"They are served on `--ops-listen` (gateway, controller, agent) and, to callers on the same machine, on the main listener of `up` and `controller`.\n\n" +
-		"`modeldock-scheduler` has those of its cards in [placement.md](placement.md) beside what every kube-scheduler has.\n\n" +
+		"`modeldock-scheduler` has what every kube-scheduler has beside its own.\n\n" +
 		"| metric | kind | labels | process | meaning |\n|---|---|---|---|---|\n")
 	for _, d := range all {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", d.name, d.kind(), d.labels, d.process, d.help)

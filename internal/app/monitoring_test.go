@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,28 @@ func unknown(query string, names map[string]bool) (missing []string) {
 	return missing
 }
 
+// grouped are the labels by which a query sums up, or that its legend shows.
+var grouped = regexp.MustCompile(`by \(([^)]*)\)|\{\{(\w+)\}\}`)
+
+// unlabelled are the labels of a query that its metrics do not have. Those that
+// a scrape adds, and an agent's node, stand on all of them.
+func unlabelled(query, legend string, labels map[string]string) (missing []string) {
+	have := "instance, job, le, node"
+	for _, name := range ownName.FindAllString(query, -1) {
+		for _, part := range []string{"", "_bucket", "_sum", "_count"} {
+			have += ", " + labels[strings.TrimSuffix(name, part)]
+		}
+	}
+	for _, m := range grouped.FindAllStringSubmatch(query+legend, -1) {
+		for _, label := range strings.Split(m[1]+m[2], ", ") {
+			if !slices.Contains(strings.Split(have, ", "), label) {
+				missing = append(missing, label)
+			}
+		}
+	}
+	return missing
+}
+
 func TestAlertsAskForMetricsThatExistAndHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	names := known(t)
@@ -87,7 +110,7 @@ func TestAlertsAskForMetricsThatExistAndHaveRunbooks(t *testing.T) {
 		}
 	}
 	pages, err := filepath.Glob("../../docs/runbooks/*.md")
-	if err != nil || len(pages) < 8 {
+	if err != nil || len(pages) < 18 {
 		t.Fatalf("%d runbooks, %v", len(pages), err)
 	}
 	for _, page := range pages {
@@ -97,11 +120,97 @@ func TestAlertsAskForMetricsThatExistAndHaveRunbooks(t *testing.T) {
 	}
 }
 
+// ruleTests is promtool's file of tests as far as it is looked at.
+type ruleTests struct {
+	Tests []struct {
+		Name        string
+		InputSeries []struct{ Series, Values string } `json:"input_series"`
+		Checks      []struct {
+			Expr    string
+			Samples []struct{ Value float64 } `json:"exp_samples"`
+		} `json:"promql_expr_test"`
+	}
+}
+
+// untested names what is missing of the two tests that each alert has: one in
+// which it fires, and one in which it stays silent although what it looks at is
+// there.
+func untested(r rules, tests ruleTests) (missing []string) {
+	for _, g := range r.Groups {
+		for _, rule := range g.Rules {
+			for name, fires := range map[string]bool{rule.Alert + " fires": true, rule.Alert + " is silent": false} {
+				if !testedAs(tests, name, rule.Alert, rule.Expr, fires) {
+					missing = append(missing, name)
+				}
+			}
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+func testedAs(tests ruleTests, name, alert, expr string, fires bool) bool {
+	for _, test := range tests.Tests {
+		if test.Name != name || len(test.Checks) == 0 {
+			continue
+		}
+		series := ""
+		for _, s := range test.InputSeries {
+			series += s.Series + "\n"
+		}
+		for _, metric := range queried.FindAllString(expr, -1) {
+			if !strings.Contains(series, metric+"{") {
+				return false
+			}
+		}
+		for _, c := range test.Checks {
+			right := strings.Contains(c.Expr, `alertname="`+alert+`"`) && strings.Contains(c.Expr, `alertstate="firing"`)
+			if !right || (len(c.Samples) == 1 && c.Samples[0].Value >= 1) != fires || !fires && len(c.Samples) > 0 {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// queried are the metrics of an alert's expression.
+var queried = regexp.MustCompile(`modeldock_[a-z0-9_]+|\bup\b`)
+
+// Every alert has a test in which it fires and one in which it does not;
+// promtool runs them (test/cluster/monitoring).
+func TestEveryAlertFiresAndStaysSilent(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(monitoringFolder, "alerts_test.yaml"))
+	var tests ruleTests
+	if err == nil {
+		err = yaml.Unmarshal(text, &tests)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := readRules(t)
+	for _, name := range untested(all, tests) {
+		t.Errorf("alerts_test.yaml has no right test %q", name)
+	}
+	tests.Tests = tests.Tests[1:]
+	if len(untested(all, tests)) != 1 {
+		t.Error("a test that is taken out is not missed")
+	}
+}
+
 func TestDashboardsAskForMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	names := known(t)
+	labels := map[string]string{}
+	for _, d := range ownMetrics(t) {
+		labels[d.name] = d.labels
+	}
+	if got := unlabelled("sum by (colour, pool) (modeldock_ledger_pool_used_slots)", "{{pool}} {{size}}", labels); len(got) != 2 {
+		t.Fatalf("labels that do not exist are found as %q", got)
+	}
 	files, err := filepath.Glob(monitoringFolder + "/dashboards/*.json")
-	if err != nil || len(files) < 3 {
+	if err != nil || len(files) < 5 {
 		t.Fatalf("%d dashboards, %v", len(files), err)
 	}
 	ids := map[string]bool{}
@@ -118,7 +227,7 @@ func TestDashboardsAskForMetricsThatExist(t *testing.T) {
 				Title   string
 				Type    string
 				GridPos struct{ H, W, X, Y int }
-				Targets []struct{ Expr, RefID string }
+				Targets []struct{ Expr, RefID, LegendFormat string }
 			}
 		}
 		if err := json.Unmarshal(text, &d); err != nil {
@@ -137,6 +246,9 @@ func TestDashboardsAskForMetricsThatExist(t *testing.T) {
 			for _, target := range p.Targets {
 				if missing := unknown(target.Expr, names); len(missing) > 0 || !ownName.MatchString(target.Expr) {
 					t.Errorf("%s, panel %q: %s asks for %q, which no process exports", file, p.Title, target.Expr, missing)
+				}
+				if missing := unlabelled(target.Expr, target.LegendFormat, labels); len(missing) > 0 {
+					t.Errorf("%s, panel %q: %s has no labels %q", file, p.Title, target.Expr, missing)
 				}
 			}
 		}

@@ -26,7 +26,8 @@ func opsMux(healthz, readyz http.HandlerFunc, metrics prometheus.Gatherer) *http
 	return mux
 }
 
-// opsServer bounds what a caller of an operations listener can hold.
-func opsServer(h http.Handler) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
+// sideServer bounds what a caller of a listener that is not for tenants can
+// hold: operations, gateways of a controller, processes of the same machine.
+func sideServer(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 }

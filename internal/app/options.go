@@ -13,6 +13,7 @@ import (
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/device"
+	"modeldock.io/internal/traffic/gateway"
 )
 
 // UpOptions are the flags of `modeldock up`.
@@ -31,8 +32,11 @@ type UpOptions struct {
 	StopGrace time.Duration
 	Counts    CountOptions
 	Scaling   ScalingOptions
-	AccessLog io.Writer // gets one line for each call of a model; nil for none
-	Version   string
+	Bounds    budget.Bounds // of what one tenant may have stored
+	// Connections are the most callers at once.
+	Connections int
+	AccessLog   io.Writer // gets one line for each call of a model; nil for none
+	Version     string
 	// Executable is the binary that supervises models; this one.
 	Executable string
 }
@@ -47,7 +51,22 @@ func DefaultUpOptions() UpOptions {
 		StopGrace: 30 * time.Second,
 		Counts:    DefaultCountOptions(),
 		Scaling:   DefaultScalingOptions(),
+		Bounds:    budget.DefaultBounds(), Connections: gateway.DefaultConnections,
 	}
+}
+
+func validateConnections(most int) error {
+	if most < 1 {
+		return fmt.Errorf("--max-connections must be at least 1; got %d", most)
+	}
+	return nil
+}
+
+func validateBounds(b budget.Bounds) error {
+	if b.Waiting < 1 || b.Requests < 1 || b.Grants < 1 {
+		return fmt.Errorf("--max-waiting, --max-requests and --max-grants must be at least 1; got %d, %d and %d", b.Waiting, b.Requests, b.Grants)
+	}
+	return nil
 }
 
 const (
@@ -59,7 +78,7 @@ const (
 // Validate returns every error at once, each saying what to write instead.
 func (o UpOptions) Validate() error {
 	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate()}
-	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate())
+	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections))
 	if o.Cards != "" {
 		if _, err := device.ParseCards("", o.Cards); err != nil {
 			errs = append(errs, fmt.Errorf("--%w", err))

@@ -38,7 +38,7 @@ func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writ
 	defer stopSharing()
 	p.startLoops(work)
 	server := gateway.NewServer(p.handler())
-	server.ErrorLog = log.New(logWriter{p.log}, "", 0)
+	server.ErrorLog, server.Connections = log.New(logWriter{p.log}, "", 0), p.callers
 	failed := make(chan error, 1)
 	go func() { failed <- serveHTTP(server, listener, p.tls) }()
 	p.health.ready(true)

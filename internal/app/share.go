@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"modeldock.io/internal/budget/sqlledger"
 	"modeldock.io/internal/delivery/remote"
@@ -137,7 +136,7 @@ func (p *platform) share(ctx context.Context) (stop func(), err error) {
 		}
 		remote.Answer(w, struct{}{})
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	server := sideServer(mux)
 	go func() { _ = server.Serve(listener) }()
 	return func() {
 		p.shared.Close()

@@ -104,7 +104,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 		return errors.Join(err, p.ledger.Close())
 	}
 	p.buildAPI()
-	if err = p.registerMetrics(); err != nil {
+	if err = p.registerMetrics(p.opts.Connections); err != nil {
 		return errors.Join(err, p.ledger.Close())
 	}
 	return nil
@@ -210,7 +210,7 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 func (p *platform) buildAPI() {
 	cfg := p.apiConfig()
 	cfg.Fleet, cfg.Load, cfg.Recent, cfg.OnLoopback = fleet{p.machine}, load{p}, p.recorder.Find, p.opts.onLoopback()
-	cfg.Scaling = p.scaler
+	cfg.Scaling, cfg.Bounds = p.scaler, p.opts.Bounds
 	cfg.Restorer, cfg.SpoolDir = restorer{p.control, p.machine}, p.dir.path
 	if p.opts.Manual {
 		cfg.Stepper = stepper{p.control}

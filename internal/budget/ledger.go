@@ -146,6 +146,8 @@ type Quotas interface {
 	// Usage returns all quotas and pools and the journal's newest entries (at
 	// most so many), newest first, from one snapshot: see Usage.Courses.
 	Usage(ctx context.Context, entries int) (Usage, error)
+	// Counts returns how many rows a tenant has; none for an unknown one.
+	Counts(ctx context.Context, tenant string) (Counts, error)
 }
 
 // Access holds keys, grants and sessions.
@@ -165,6 +167,8 @@ type Access interface {
 	// OwnedNames returns every (owner, model name) ever submitted: a name once
 	// owned never resolves to a grant.
 	OwnedNames(ctx context.Context) (map[string][]string, error)
+	// CreateSession drops expired sessions, and the key's oldest beyond
+	// MaxSessions.
 	CreateSession(ctx context.Context, s Session) error
 	// Session returns ErrNotFound for an unknown or expired one.
 	Session(ctx context.Context, idHash [32]byte) (Session, error)
@@ -176,6 +180,8 @@ type Auditing interface {
 	Verify(ctx context.Context) (Report, error)
 	AppendAudit(ctx context.Context, e AuditEntry) error
 	Audit(ctx context.Context, limit int) ([]AuditEntry, error)
+	// PruneAudit forgets all but the newest keep changes.
+	PruneAudit(ctx context.Context, keep int64) error
 	// Identity returns the ledger's random incarnation and highest journal seq.
 	Identity(ctx context.Context) (incarnation string, journalSeq int64, err error)
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -158,10 +157,10 @@ func (m *Machine) environ() []string {
 }
 
 // PID is the process id of `modeldock up`.
-func (m *Machine) PID() int { return m.up.cmd.Process.Pid }
+func (m *Machine) PID() int { return m.up.PID() }
 
 // Log is all that `modeldock up` has said, of every start.
-func (m *Machine) Log() string { return m.up.log.tail(math.MaxInt32) }
+func (m *Machine) Log() string { return m.up.Log() }
 
 // Engines implements scenario.Harness: living processes of a reservation.
 func (m *Machine) Engines(t testing.TB, tenant, id string) int {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -94,6 +95,15 @@ func (p *Process) follow(out io.Reader, url chan<- string, cmd *exec.Cmd, exit c
 	_ = cmd.Wait()
 	close(exit)
 }
+
+// Name is what it was started as.
+func (p *Process) Name() string { return p.name }
+
+// PID is the process id of its latest start.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Log is all that it has said, of every start.
+func (p *Process) Log() string { return p.log.tail(math.MaxInt32) }
 
 // URL is where it answers, or answered last.
 func (p *Process) URL() string {

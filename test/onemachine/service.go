@@ -83,6 +83,16 @@ func (s *Service) Ops() (urls []string) {
 	return urls
 }
 
+// Processes are all of them, also those that are taken out.
+func (s *Service) Processes() (all []*Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.members {
+		all = append(all, m.process)
+	}
+	return all
+}
+
 // Stop stops all of them.
 func (s *Service) Stop(t testing.TB) {
 	for _, m := range s.members {
@@ -178,10 +188,13 @@ func NewGated(t testing.TB, server *mariadb.Server, controllers, gateways int) *
 	return g
 }
 
+// Token is what controllers and gateways share.
+func (g *Gated) Token() string { return strings.Repeat("token-of-the-test", 3) }
+
 // withToken is a process that knows the gateways' token.
 func (g *Gated) withToken(t testing.TB, args ...string) *Process {
 	p := g.process(t, args...)
-	p.env = append(slices.Clone(p.env), "MODELDOCK_GATEWAY_TOKEN="+strings.Repeat("token-of-the-test", 3))
+	p.env = append(slices.Clone(p.env), "MODELDOCK_GATEWAY_TOKEN="+g.Token())
 	return p
 }
 

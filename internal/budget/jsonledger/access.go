@@ -144,7 +144,8 @@ func (l *Ledger) OwnedNames(ctx context.Context) (map[string][]string, error) {
 	return out, err
 }
 
-// CreateSession stores a session and drops expired ones on the way.
+// CreateSession stores a session and drops expired ones, and the key's oldest
+// beyond what one key may have, on the way.
 func (l *Ledger) CreateSession(ctx context.Context, n budget.Session) error {
 	return l.update(ctx, func(s *state) error {
 		now := l.now()
@@ -157,9 +158,26 @@ func (l *Ledger) CreateSession(ctx context.Context, n budget.Session) error {
 		if !slices.ContainsFunc(s.Keys, func(k budget.APIKey) bool { return k.ID == n.KeyID }) {
 			return fmt.Errorf("create the session: key %s does not exist", n.KeyID)
 		}
+		s.dropOldestSessions(n.KeyID)
 		s.Sessions = append(s.Sessions, n)
 		return nil
 	})
+}
+
+// dropOldestSessions makes room for one more of the key's.
+func (s *state) dropOldestSessions(keyID string) {
+	var begun []time.Time
+	for _, o := range s.Sessions {
+		if o.KeyID == keyID {
+			begun = append(begun, o.CreatedAt)
+		}
+	}
+	if len(begun) < budget.MaxSessions {
+		return
+	}
+	slices.SortFunc(begun, func(a, b time.Time) int { return b.Compare(a) })
+	until := begun[budget.MaxSessions-1]
+	s.Sessions = slices.DeleteFunc(s.Sessions, func(o budget.Session) bool { return o.KeyID == keyID && !o.CreatedAt.After(until) })
 }
 
 // Session returns a session that has not expired.

@@ -47,6 +47,14 @@ func (l *Ledger) Audit(ctx context.Context, limit int) (out []budget.AuditEntry,
 	return out, err
 }
 
+// PruneAudit forgets all but the newest keep changes.
+func (l *Ledger) PruneAudit(ctx context.Context, keep int64) error {
+	return l.update(ctx, func(s *state) error {
+		s.Audit = s.Audit[max(0, int64(len(s.Audit))-keep):]
+		return nil
+	})
+}
+
 // Identity returns the incarnation and the highest journal seq.
 func (l *Ledger) Identity(ctx context.Context) (incarnation string, journalSeq int64, err error) {
 	err = l.view(ctx, func(s *state) error {

@@ -31,6 +31,28 @@ func (l *Ledger) Tenant(ctx context.Context, name string) (out budget.Tenant, er
 	return out, err
 }
 
+// Counts returns how many rows a tenant has.
+func (l *Ledger) Counts(ctx context.Context, tenant string) (n budget.Counts, err error) {
+	err = l.view(ctx, func(s *state) error {
+		for _, r := range s.Reservations {
+			if r.Tenant != tenant {
+				continue
+			}
+			n.Requests++
+			if r.State == budget.Waiting {
+				n.Waiting++
+			}
+		}
+		for _, g := range s.Grants {
+			if g.Owner == tenant {
+				n.Grants++
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
 // SetQuota sets a tenant's cap and creates the tenant if it is new.
 func (l *Ledger) SetQuota(ctx context.Context, name string, limit int64) (budget.Tenant, error) {
 	if err := budget.CheckCap("tenant", name, limit); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 func runAccess(t *testing.T, open Opener) {
-	for name, run := range map[string]func(*bundle){"keys": keys, "grants": grants, "sessions": sessions} {
+	for name, run := range map[string]func(*bundle){"keys": keys, "grants": grants, "sessions": sessions, "sessions are bounded": sessionsAreBounded, "counts": counts} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(setup(t, open, 10))
@@ -114,6 +114,50 @@ func sessions(b *bundle) {
 	b.is(err, budget.ErrNotFound)
 }
 
+// A key may be signed in so often and no more: the oldest sessions go, and
+// only that key's.
+func sessionsAreBounded(b *bundle) {
+	_, mine := budget.MintKey(budget.RoleAdmin, "", b.clock.Now(), 0)
+	_, theirs := budget.MintKey(budget.RoleTenant, "team-a", b.clock.Now(), 0)
+	b.ok(b.CreateKey(b.ctx, mine))
+	b.ok(b.CreateKey(b.ctx, theirs))
+	begin := func(k budget.APIKey, n int) [32]byte {
+		s := budget.Session{IDHash: [32]byte{byte(n), k.ID[0], k.ID[1], k.ID[2], k.ID[3]}, KeyID: k.ID, CSRFToken: "csrf", CreatedAt: b.clock.Now(), ExpiresAt: b.clock.Now().Add(time.Hour)}
+		b.ok(b.CreateSession(b.ctx, s))
+		b.clock.Advance(time.Millisecond)
+		return s.IDHash
+	}
+	other := begin(theirs, 0)
+	var all [][32]byte
+	for n := range budget.MaxSessions + 2 {
+		all = append(all, begin(mine, n))
+	}
+	for n, id := range all {
+		if _, err := b.Session(b.ctx, id); (err == nil) != (n >= 2) {
+			b.Errorf("session %d of %d: %v", n, len(all), err)
+		}
+	}
+	_, err := b.Session(b.ctx, other)
+	b.ok(err)
+}
+
+// What a tenant has stored is counted by tenant, in every state.
+func counts(b *bundle) {
+	n, err := b.Counts(b.ctx, "team-a")
+	b.ok(err)
+	equal(b, "counts of nobody", n, budget.Counts{})
+	b.submit("team-a", "one", 1, 1)
+	b.submit("team-a", "two", 1, 1)
+	b.submit("team-b", "one", 1, 1)
+	_, err = b.RequestRelease(b.ctx, budget.Ref{Tenant: "team-a", ID: "one"})
+	b.ok(err)
+	b.ok(b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "two", Grantee: "team-b"}))
+	b.ok(b.PutGrant(b.ctx, budget.Grant{Owner: "team-b", Model: "one", Grantee: "team-a"}))
+	n, err = b.Counts(b.ctx, "team-a")
+	b.ok(err)
+	equal(b, "counts", n, budget.Counts{Waiting: 1, Requests: 2, Grants: 1})
+}
+
 func runAudit(t *testing.T, open Opener) {
 	t.Run("newest first", func(t *testing.T) {
 		t.Parallel()
@@ -129,6 +173,14 @@ func runAudit(t *testing.T, open Opener) {
 		b.ok(err)
 		equal(b, "limited", len(one), 1)
 		equal(b, "seq", one[0].Seq, all[0].Seq)
+		b.ok(b.PruneAudit(b.ctx, 2))
+		b.ok(b.AppendAudit(b.ctx, budget.AuditEntry{Who: "key k1 (admin)", What: "DELETE /keys/k2", Result: "204"}))
+		b.ok(b.PruneAudit(b.ctx, 2))
+		kept, err := b.Audit(b.ctx, 0)
+		b.ok(err)
+		if len(kept) != 2 || kept[0].What != "DELETE /keys/k2" || kept[1].Why != "node lost" {
+			b.Errorf("kept %+v", kept)
+		}
 		id, seq, err := b.Identity(b.ctx)
 		b.ok(err)
 		equal(b, "incarnation length", len(id), 32)

@@ -142,16 +142,32 @@ func (l *Ledger) OwnedNames(ctx context.Context) (map[string][]string, error) {
 	})
 }
 
-// CreateSession stores a session and drops expired ones on the way.
+// CreateSession stores a session and drops expired ones, and the key's oldest
+// beyond what one key may have, on the way.
 func (l *Ledger) CreateSession(ctx context.Context, s budget.Session) error {
 	return l.touch(ctx, "create the session", func(ctx context.Context, t *transaction) error {
 		if _, err := t.q.DropExpiredSessions(ctx, micros(t.now)); err != nil {
+			return err
+		}
+		if err := dropOldestSessions(ctx, t, s.KeyID); err != nil {
 			return err
 		}
 		return t.q.CreateSession(ctx, sqlitequery.CreateSessionParams{
 			IDHash: s.IDHash[:], KeyID: s.KeyID, CsrfToken: s.CSRFToken, CreatedAt: micros(s.CreatedAt), ExpiresAt: micros(s.ExpiresAt),
 		})
 	})
+}
+
+// dropOldestSessions makes room for one more of the key's.
+func dropOldestSessions(ctx context.Context, t *transaction, keyID string) error {
+	begun, err := t.q.SessionsOf(ctx, sqlitequery.SessionsOfParams{KeyID: keyID, Limit: budget.MaxSessions})
+	if err == nil && len(begun) == budget.MaxSessions {
+		_, err = t.q.DropSessionsUntil(ctx, sqlitequery.DropSessionsUntilParams{KeyID: keyID, CreatedAt: begun[len(begun)-1]})
+	}
+	if err != nil {
+		return fmt.Errorf("drop the key's oldest sessions: %w", err)
+	}
+	return nil
 }
 
 // Session returns a session that has not expired.

@@ -110,6 +110,18 @@ func (l *Ledger) Audit(ctx context.Context, limit int) ([]budget.AuditEntry, err
 	})
 }
 
+// PruneAudit forgets all but the newest keep changes.
+func (l *Ledger) PruneAudit(ctx context.Context, keep int64) error {
+	return l.touch(ctx, "prune the audit", func(ctx context.Context, t *transaction) error {
+		newest, err := t.q.LatestAudit(ctx, 1)
+		if err != nil || len(newest) == 0 {
+			return err
+		}
+		_, err = t.q.DropAuditUntil(ctx, newest[0].Seq-keep)
+		return err
+	})
+}
+
 // identity is who the ledger is and how far it has come.
 type identity struct {
 	incarnation string

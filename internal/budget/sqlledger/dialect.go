@@ -68,7 +68,10 @@ type statements interface {
 	AskRelease(ctx context.Context, arg sqlitequery.AskReleaseParams) (sqlitequery.Reservation, error)
 	BindingsByObject(ctx context.Context, arg sqlitequery.BindingsByObjectParams) ([]sqlitequery.Binding, error)
 	CancelReservation(ctx context.Context, arg sqlitequery.CancelReservationParams) (sqlitequery.Reservation, error)
+	CountGrants(ctx context.Context, owner string) (int64, error)
+	CountRequests(ctx context.Context, tenant string) (int64, error)
 	CountSubmit(ctx context.Context, arg sqlitequery.CountSubmitParams) (int64, error)
+	CountWaiting(ctx context.Context, tenant string) (int64, error)
 	CreateKey(ctx context.Context, arg sqlitequery.CreateKeyParams) error
 	CreateSession(ctx context.Context, arg sqlitequery.CreateSessionParams) error
 	CreditShrunk(ctx context.Context, arg sqlitequery.CreditShrunkParams) (sqlitequery.Reservation, error)
@@ -76,7 +79,9 @@ type statements interface {
 	DeleteGrant(ctx context.Context, arg sqlitequery.DeleteGrantParams) (int64, error)
 	DeleteSession(ctx context.Context, idHash []byte) (int64, error)
 	DropMeta(ctx context.Context, name string) error
+	DropAuditUntil(ctx context.Context, seq int64) (int64, error)
 	DropExpiredSessions(ctx context.Context, expiresAt int64) (int64, error)
+	DropSessionsUntil(ctx context.Context, arg sqlitequery.DropSessionsUntilParams) (int64, error)
 	DueIntents(ctx context.Context, arg sqlitequery.DueIntentsParams) ([]sqlitequery.Outbox, error)
 	EnsureTenant(ctx context.Context, tenant string) (int64, error)
 	ExpireReservations(ctx context.Context, now int64) ([]sqlitequery.Reservation, error)
@@ -127,6 +132,7 @@ type statements interface {
 	QueueAfter(ctx context.Context, arg sqlitequery.QueueAfterParams) ([]sqlitequery.QueueAfterRow, error)
 	ReleaseReservation(ctx context.Context, arg sqlitequery.ReleaseReservationParams) (sqlitequery.Reservation, error)
 	RevokeKey(ctx context.Context, arg sqlitequery.RevokeKeyParams) (int64, error)
+	SessionsOf(ctx context.Context, arg sqlitequery.SessionsOfParams) ([]int64, error)
 	SetEngines(ctx context.Context, arg sqlitequery.SetEnginesParams) (sqlitequery.TenantQuotum, error)
 	SetFirstNode(ctx context.Context, arg sqlitequery.SetFirstNodeParams) (int64, error)
 	SetLimits(ctx context.Context, arg sqlitequery.SetLimitsParams) (sqlitequery.TenantQuotum, error)

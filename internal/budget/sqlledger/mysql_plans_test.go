@@ -68,6 +68,8 @@ var wantedPlans = map[string][]string{
 	"by hand":                {"tenant_quota:PRIMARY", "reservation:reservation_id", "reservation:reservation_live_model"},
 	"GetReservation":         {"reservation:reservation_id"},
 	"CountSubmit":            {"reservation:reservation_id"},
+	"CountRequests":          {"reservation:reservation_id|reservation_queue|reservation_live_model"},
+	"CountWaiting":           {"reservation:reservation_queue|reservation_expiry"},
 	"LiveModelHolder":        {"reservation:reservation_live_model"},
 	"OpenHeads":              {"r:PRIMARY", "x:reservation_queue"},
 	"QueueAfter":             {"reservation:reservation_queue"},

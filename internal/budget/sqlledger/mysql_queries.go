@@ -248,3 +248,7 @@ func (m *mysqlQueries) QueueAfter(ctx context.Context, arg sqlitequery.QueueAfte
 		Tenant: arg.Tenant, Priority: arg.Priority, Seq: arg.Seq, Fits: arg.Fits, Old: arg.Old, Limit: limit32(arg.MaxRows),
 	}))
 }
+
+func (m *mysqlQueries) SessionsOf(ctx context.Context, arg sqlitequery.SessionsOfParams) ([]int64, error) {
+	return m.q.SessionsOf(ctx, mysqlquery.SessionsOfParams{KeyID: arg.KeyID, Limit: limit32(arg.Limit)})
+}

@@ -51,6 +51,18 @@ func (m *mysqlQueries) BindingsByObject(ctx context.Context, arg sqlitequery.Bin
 	return each(func(r mysqlquery.Binding) sqlitequery.Binding { return sqlitequery.Binding(r) })(m.q.BindingsByObject(ctx, mysqlquery.BindingsByObjectParams(arg)))
 }
 
+func (m *mysqlQueries) CountGrants(ctx context.Context, owner string) (int64, error) {
+	return m.q.CountGrants(ctx, owner)
+}
+
+func (m *mysqlQueries) CountRequests(ctx context.Context, tenant string) (int64, error) {
+	return m.q.CountRequests(ctx, tenant)
+}
+
+func (m *mysqlQueries) CountWaiting(ctx context.Context, tenant string) (int64, error) {
+	return m.q.CountWaiting(ctx, tenant)
+}
+
 func (m *mysqlQueries) CountSubmit(ctx context.Context, arg sqlitequery.CountSubmitParams) (int64, error) {
 	return m.q.CountSubmit(ctx, mysqlquery.CountSubmitParams(arg))
 }
@@ -77,6 +89,14 @@ func (m *mysqlQueries) DropMeta(ctx context.Context, name string) error {
 
 func (m *mysqlQueries) DeleteSession(ctx context.Context, idHash []byte) (int64, error) {
 	return m.q.DeleteSession(ctx, idHash)
+}
+
+func (m *mysqlQueries) DropAuditUntil(ctx context.Context, seq int64) (int64, error) {
+	return m.q.DropAuditUntil(ctx, seq)
+}
+
+func (m *mysqlQueries) DropSessionsUntil(ctx context.Context, arg sqlitequery.DropSessionsUntilParams) (int64, error) {
+	return m.q.DropSessionsUntil(ctx, mysqlquery.DropSessionsUntilParams(arg))
 }
 
 func (m *mysqlQueries) DropExpiredSessions(ctx context.Context, expiresAt int64) (int64, error) {

@@ -127,5 +127,9 @@ func askEverything(t *testing.T, q sqlledger.Queries) {
 	_, _ = q.BindingsByObject(ctx, sqlitequery.BindingsByObjectParams{Uid: "u1", Namespace: "models", Name: "md-u1"})
 	must(t, second(q.LiveBindings(ctx)))
 	must(t, second(q.LedgerIdentity(ctx, sqlitequery.LedgerIdentityParams{IncarnationKey: "incarnation", FloorKey: "journal-floor"})))
+	must(t, second(q.CountRequests(ctx, tenant)))
+	must(t, second(q.CountWaiting(ctx, tenant)))
+	must(t, second(q.CountGrants(ctx, tenant)))
+	must(t, second(q.DropAuditUntil(ctx, 1)))
 	_, _ = q.GetBinding(ctx, sqlitequery.GetBindingParams{Tenant: tenant, ID: "old7"})
 }

@@ -31,6 +31,21 @@ func (l *Ledger) Tenant(ctx context.Context, name string) (budget.Tenant, error)
 	})
 }
 
+// Counts returns how many rows a tenant has.
+func (l *Ledger) Counts(ctx context.Context, tenant string) (budget.Counts, error) {
+	return view(ctx, l, "count the tenant's rows", func(q queries) (n budget.Counts, err error) {
+		for _, count := range []struct {
+			into *int64
+			ask  func(context.Context, string) (int64, error)
+		}{{&n.Waiting, q.CountWaiting}, {&n.Requests, q.CountRequests}, {&n.Grants, q.CountGrants}} {
+			if *count.into, err = count.ask(ctx, tenant); err != nil {
+				return n, err
+			}
+		}
+		return n, nil
+	})
+}
+
 // SetQuota sets a tenant's cap and creates the tenant if it is new.
 func (l *Ledger) SetQuota(ctx context.Context, name string, limit int64) (budget.Tenant, error) {
 	if err := budget.CheckCap("tenant", name, limit); err != nil {

@@ -179,8 +179,27 @@ func TestArgsOutsidePreset(t *testing.T) {
 		{modelspec.EngineOllama, []string{"anything"}, []string{"anything"}},
 		{modelspec.EngineCustom, []string{"anything"}, []string{"anything"}},
 	} {
-		if got := ArgsOutsidePreset(model(c.kind, func(m *modelspec.Model) { m.Args = c.args })); !slices.Equal(got, c.want) {
+		if got := ArgsOutsidePreset(model(c.kind, func(m *modelspec.Model) { m.Args = c.args }), nil); !slices.Equal(got, c.want) {
 			t.Errorf("%s %q: outside %q, want %q", c.kind, c.args, got, c.want)
+		}
+	}
+}
+
+// An entry of a tenant's list opens one argument by its whole name, and lets
+// nothing else in with it.
+func TestArgumentsOpenedByName(t *testing.T) {
+	t.Parallel()
+	also := map[string]bool{"--trust-remote-code": false, "--lora": true}
+	for _, c := range []struct{ args, want []string }{
+		{[]string{"--trust-remote-code", "--lora", "/x", "--lora=/y", "--dtype=half"}, nil},
+		{[]string{"--trust-remote-code", "evil/model"}, []string{"evil/model"}},
+		{[]string{"--lora", "--model=evil/model"}, []string{"--model=evil/model"}},
+		{[]string{"--trust-remote", "--lora-modules=x"}, []string{"--trust-remote", "--lora-modules=x"}},
+		{[]string{"--TRUST-REMOTE-CODE"}, []string{"--TRUST-REMOTE-CODE"}},
+	} {
+		m := model(modelspec.EngineVLLM, func(m *modelspec.Model) { m.Args = c.args })
+		if got := ArgsOutsidePreset(m, also); !slices.Equal(got, c.want) {
+			t.Errorf("%q: outside %q, want %q", c.args, got, c.want)
 		}
 	}
 }

@@ -11,8 +11,10 @@ import (
 // ArgsOutsidePreset returns those of m's arguments that its engine's preset
 // does not list, and that therefore need the tenant's allow list. A listed
 // flag tunes the engine; it reads or writes no file, opens no port, loads no
-// code and does not change what memory was placed.
-func ArgsOutsidePreset(m modelspec.Model) []string {
+// code and does not change what memory was placed. also are names that this
+// tenant may use beside, and whether the next argument may be their value: one
+// that takes none must not carry in what the engine would read by itself.
+func ArgsOutsidePreset(m modelspec.Model, also map[string]bool) []string {
 	p, err := For(m.Engine)
 	if err != nil {
 		return m.Args
@@ -30,6 +32,9 @@ func ArgsOutsidePreset(m modelspec.Model) []string {
 		}
 		name, _, inline := strings.Cut(arg, "=")
 		takesValue, listed := p.allowed[name]
+		if !listed {
+			takesValue, listed = also[name]
+		}
 		if !listed || (inline && !strings.HasPrefix(name, "--")) {
 			outside = append(outside, arg)
 			continue

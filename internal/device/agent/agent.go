@@ -6,6 +6,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -209,6 +210,20 @@ func (a *Agent) publish(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// Ready returns why nothing is known of the cards right now, if nothing is.
+func (a *Agent) Ready() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	age := a.cfg.Clock().Sub(a.tracker.last)
+	switch {
+	case a.tracker.last.IsZero():
+		return errors.New("none has been read yet; the log says what was looked for")
+	case age > SilenceLimit:
+		return fmt.Errorf("the last reading is %s old: %s", age.Round(time.Second), a.tracker.why)
+	}
+	return nil
 }
 
 // view is what the metrics show.

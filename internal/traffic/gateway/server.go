@@ -24,7 +24,11 @@ const (
 
 // Server is an http.Server all of whose answers have OpenAI's error shape,
 // also those that net/http gives by itself to what is no request.
-type Server struct{ *http.Server }
+type Server struct {
+	*http.Server
+	// Connections bounds how many callers are connected; nil: nobody does.
+	Connections *Connections
+}
 
 // NewServer returns a server for handler with limits that fit long answers: a
 // caller has ten seconds for the header, but nothing bounds how long a body
@@ -33,7 +37,7 @@ type Server struct{ *http.Server }
 // for clients that know beforehand, without. It has no address; hand it a
 // listener.
 func NewServer(handler http.Handler) *Server {
-	return &Server{&http.Server{
+	return &Server{Server: &http.Server{
 		Handler:           answeredBy(handler),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       2 * time.Minute,
@@ -59,7 +63,9 @@ func NewServer(handler http.Handler) *Server {
 }
 
 // Serve is http.Server's.
-func (s *Server) Serve(l net.Listener) error { return s.Server.Serve(wordedListener{l}) }
+func (s *Server) Serve(l net.Listener) error {
+	return s.Server.Serve(wordedListener{s.Connections.on(l)})
+}
 
 // ServeTLS does the same with TLS by TLSConfig, which must have a certificate.
 func (s *Server) ServeTLS(l net.Listener) error {
@@ -67,7 +73,7 @@ func (s *Server) ServeTLS(l net.Listener) error {
 	if len(config.NextProtos) == 0 {
 		config.NextProtos = []string{"h2", "http/1.1"}
 	}
-	secured := secure(l, config, s.ErrorLog)
+	secured := secure(s.Connections.on(l), config, s.ErrorLog)
 	defer func() { _ = secured.Close() }()
 	return s.Server.Serve(secured)
 }
@@ -90,6 +96,8 @@ func tcpOf(c net.Conn) *net.TCPConn {
 		switch inner := c.(type) {
 		case *net.TCPConn:
 			return inner
+		case *countedConn:
+			c = inner.Conn
 		case *wordedConn:
 			c = inner.Conn
 		case *securedConn:

@@ -58,11 +58,18 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// answeredBy tells the connection that what it writes is the handler's.
+// answeredBy tells the connection that what it writes is the handler's, and
+// ends a connection on which a body came in chunks. Such a request may have
+// said a length as well, which net/http passes over without a word: to a proxy
+// that goes by lengths, the rest of the body is something else than the next
+// request. (RFC 9112, 6.1: to be closed after the answer.)
 func answeredBy(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*wordedConn); ok && r.ProtoMajor == 1 {
 			c.answering.Store(true)
+		}
+		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
 		}
 		handler.ServeHTTP(w, r)
 	})

@@ -18,13 +18,16 @@ import (
 
 // serving starts a server for handler, with TLS or without, and returns how to
 // reach it.
-func serving(t *testing.T, handler http.Handler, secured bool) (address string, dial func() net.Conn, roots *x509.CertPool) {
+func serving(t *testing.T, handler http.Handler, secured bool, bound ...*gateway.Connections) (address string, dial func() net.Conn, roots *x509.CertPool) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := gateway.NewServer(handler)
+	for _, b := range bound {
+		server.Connections = b
+	}
 	t.Cleanup(func() { _ = server.Close() })
 	address, roots = listener.Addr().String(), x509.NewCertPool()
 	if secured {

@@ -75,11 +75,10 @@ func TestDevicePluginPath(t *testing.T) {
 	for _, p := range render[admissionv1.MutatingAdmissionPolicy](t, h, "MutatingAdmissionPolicy", with...) {
 		names[p.Name] = true
 		for _, m := range p.Spec.Mutations {
-			switch {
-			case m.ApplyConfiguration != nil:
-				text += m.ApplyConfiguration.Expression + "\n"
-			case m.JSONPatch != nil:
+			if m.JSONPatch != nil {
 				text += m.JSONPatch.Expression + "\n"
+			} else {
+				text += m.ApplyConfiguration.Expression + "\n"
 			}
 		}
 	}

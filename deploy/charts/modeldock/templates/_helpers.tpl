@@ -66,3 +66,10 @@ env:
   labelSelector:
     matchLabels: {{- include "modeldock.selector" . | nindent 6 }}
 {{- end }}
+
+{{- define "modeldock.monitorLabels" -}}
+{{- include "modeldock.labels" . }}
+{{- with .Values.serviceMonitor.labels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

@@ -33,6 +33,17 @@ func (q *Queries) AppendAudit(ctx context.Context, arg AppendAuditParams) error 
 	return err
 }
 
+const countGrants = `-- name: CountGrants :one
+SELECT COUNT(*) FROM model_grant WHERE owner = ?
+`
+
+func (q *Queries) CountGrants(ctx context.Context, owner string) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countGrants, owner)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const createKey = `-- name: CreateKey :exec
 INSERT INTO api_key (key_id, tenant, role, secret_hash, created_at, expires_at, revoked_at, last_used_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -116,12 +127,41 @@ func (q *Queries) DeleteSession(ctx context.Context, idHash []byte) (int64, erro
 	return result.RowsAffected()
 }
 
+const dropAuditUntil = `-- name: DropAuditUntil :execrows
+DELETE FROM audit WHERE seq <= ?
+`
+
+func (q *Queries) DropAuditUntil(ctx context.Context, seq int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, dropAuditUntil, seq)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const dropExpiredSessions = `-- name: DropExpiredSessions :execrows
 DELETE FROM session WHERE expires_at <= ?
 `
 
 func (q *Queries) DropExpiredSessions(ctx context.Context, expiresAt int64) (int64, error) {
 	result, err := q.db.ExecContext(ctx, dropExpiredSessions, expiresAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const dropSessionsUntil = `-- name: DropSessionsUntil :execrows
+DELETE FROM session WHERE key_id = ? AND created_at <= ?
+`
+
+type DropSessionsUntilParams struct {
+	KeyID     string
+	CreatedAt int64
+}
+
+func (q *Queries) DropSessionsUntil(ctx context.Context, arg DropSessionsUntilParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, dropSessionsUntil, arg.KeyID, arg.CreatedAt)
 	if err != nil {
 		return 0, err
 	}
@@ -287,6 +327,38 @@ func (q *Queries) RevokeKey(ctx context.Context, arg RevokeKeyParams) (int64, er
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const sessionsOf = `-- name: SessionsOf :many
+SELECT created_at FROM session WHERE key_id = ? ORDER BY created_at DESC LIMIT ?
+`
+
+type SessionsOfParams struct {
+	KeyID string
+	Limit int32
+}
+
+func (q *Queries) SessionsOf(ctx context.Context, arg SessionsOfParams) ([]int64, error) {
+	rows, err := q.db.QueryContext(ctx, sessionsOf, arg.KeyID, arg.Limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var created_at int64
+		if err := rows.Scan(&created_at); err != nil {
+			return nil, err
+		}
+		items = append(items, created_at)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const touchKey = `-- name: TouchKey :execrows

@@ -10,6 +10,17 @@ import (
 	"database/sql"
 )
 
+const countRequests = `-- name: CountRequests :one
+SELECT COUNT(*) FROM reservation WHERE tenant = ?
+`
+
+func (q *Queries) CountRequests(ctx context.Context, tenant string) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countRequests, tenant)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countSubmit = `-- name: CountSubmit :execrows
 UPDATE reservation SET submits = submits + 1 WHERE tenant = ? AND id = ?
 `
@@ -25,6 +36,17 @@ func (q *Queries) CountSubmit(ctx context.Context, arg CountSubmitParams) (int64
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const countWaiting = `-- name: CountWaiting :one
+SELECT COUNT(*) FROM reservation WHERE tenant = ? AND state = 'waiting'
+`
+
+func (q *Queries) CountWaiting(ctx context.Context, tenant string) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countWaiting, tenant)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const getReservation = `-- name: GetReservation :one

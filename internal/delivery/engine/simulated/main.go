@@ -56,7 +56,7 @@ func run(opts Options) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	server := &http.Server{Handler: engine.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: engine.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	fmt.Printf("simulated engine: loading %s on %s (no real model, %d MiB pretended)\n", opts.Model, listener.Addr(), opts.MemoryMiB)

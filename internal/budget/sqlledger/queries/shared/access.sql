@@ -33,8 +33,20 @@ DELETE FROM session WHERE id_hash = ?;
 -- name: DropExpiredSessions :execrows
 DELETE FROM session WHERE expires_at <= ?;
 
+-- name: SessionsOf :many
+SELECT created_at FROM session WHERE key_id = ? ORDER BY created_at DESC LIMIT ?;
+
+-- name: DropSessionsUntil :execrows
+DELETE FROM session WHERE key_id = ? AND created_at <= ?;
+
 -- name: AppendAudit :exec
 INSERT INTO audit (who, what, at, why, result) VALUES (?, ?, ?, ?, ?);
 
 -- name: LatestAudit :many
 SELECT * FROM audit ORDER BY seq DESC LIMIT ?;
+
+-- name: DropAuditUntil :execrows
+DELETE FROM audit WHERE seq <= ?;
+
+-- name: CountGrants :one
+SELECT COUNT(*) FROM model_grant WHERE owner = ?;

@@ -25,3 +25,9 @@ SELECT DISTINCT tenant, model_name FROM reservation ORDER BY tenant, model_name;
 SELECT seq, tenant, id, revision, generation, cost, priority, state, pool, held,
        created_at, reserved_at, release_requested_at, released_at, expires_at, funded
 FROM reservation ORDER BY seq;
+
+-- name: CountRequests :one
+SELECT COUNT(*) FROM reservation WHERE tenant = ?;
+
+-- name: CountWaiting :one
+SELECT COUNT(*) FROM reservation WHERE tenant = ? AND state = 'waiting';
