@@ -30,7 +30,6 @@ const (
 	codeFinal          = "final_state"
 	codeReleasing      = "release_requested"
 	codeTooLarge       = "body_too_large"
-	codeNotImplemented = "not_implemented"
 	codeUnavailable    = "unavailable"
 	codeInternal       = "internal"
 )
@@ -59,10 +58,6 @@ func forbidden(format string, args ...any) *problem {
 
 func notFound(format string, args ...any) *problem {
 	return &problem{http.StatusNotFound, codeNotFound, fmt.Sprintf(format, args...), ""}
-}
-
-func notBuilt(field, what string) *problem {
-	return &problem{http.StatusNotImplemented, codeNotImplemented, what + " is not built yet in this version of ModelDock; leave it out", field}
 }
 
 // badParameter names the parameter that the generated router could not read;

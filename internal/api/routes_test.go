@@ -275,8 +275,10 @@ func TestBodies(t *testing.T) {
 	if l := read[openapi.RequestList](b.ask(b.a, "GET", "/requests", ""), 200); len(l.Items) != 0 {
 		t.Errorf("%d requests were stored", len(l.Items))
 	}
-	for body, field := range map[string]string{`{"coldStart":{"maxWaiting":5}}`: "model.coldStart"} {
-		e := b.ask(b.a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":`+body+`}`).fails(501, "not_implemented")
+	for body, field := range map[string]string{
+		`{"coldStart":{"maxWaiting":-1}}`: "model.coldStart.maxWaiting", `{"coldStart":{"timeoutSeconds":3601}}`: "model.coldStart.timeoutSeconds",
+	} {
+		e := b.ask(b.a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":`+body+`}`).fails(400, "invalid_request")
 		if value(e.Field, "") != field {
 			t.Errorf("%s: field %q, want %q", body, value(e.Field, ""), field)
 		}

@@ -901,9 +901,15 @@ export interface components {
             ttlSeconds?: number;
         };
         ColdStart: {
-            /** @default 120 */
+            /**
+             * @description How long a caller waits for a replica at most: 1 to 3600
+             * @default 120
+             */
             timeoutSeconds?: number;
-            /** @default 1000 */
+            /**
+             * @description How many callers wait at most; 0: nobody waits
+             * @default 1000
+             */
             maxWaiting?: number;
         };
         Patch: {

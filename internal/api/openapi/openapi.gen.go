@@ -600,7 +600,10 @@ type CardIsolation string
 
 // ColdStart defines model for ColdStart.
 type ColdStart struct {
-	MaxWaiting     *int `json:"maxWaiting,omitempty"`
+	// MaxWaiting How many callers wait at most; 0: nobody waits
+	MaxWaiting *int `json:"maxWaiting,omitempty"`
+
+	// TimeoutSeconds How long a caller waits for a replica at most: 1 to 3600
 	TimeoutSeconds *int `json:"timeoutSeconds,omitempty"`
 }
 
