@@ -15,7 +15,7 @@ type WarmModel struct {
 	Class    modelspec.Class
 	GPUs     int // cards per replica
 	Priority int
-	Busy     bool // it has callers, and runs for them
+	Busy     bool // it runs for its callers, or has not been idle for long enough to sleep
 	Asked    int  // replicas that are asked for now
 	LastUsed time.Time
 	NoRoom   bool // no card has room for it
@@ -23,7 +23,7 @@ type WarmModel struct {
 
 // WarmPlan is what a pool keeps ready at a moment.
 type WarmPlan struct {
-	Keep    map[string]string // models that keep a replica, and why
+	Keep    map[string]string // models that the pool pays a replica for while nobody calls them, and why
 	Classes []WarmServed      // in the pool's order
 }
 
@@ -102,9 +102,11 @@ func (w *keeper) class(c modelspec.WarmClass, models []WarmModel) {
 		paid := w.take(float64(m.GPUs) * w.hours(c, func(at time.Time) bool { return hot(at) >= k }))
 		switch {
 		case k > served.Hot.Wanted:
-		case paid || m.Busy:
+		case paid:
 			served.Hot.Kept++
 			w.plan.Keep[m.Name] = fmt.Sprintf("%d of %d of class %s", k, served.Hot.Wanted, c.Class)
+		case m.Busy:
+			served.Hot.Kept++ // for its callers, and not for the pool
 		default:
 			served.Why = w.why()
 		}

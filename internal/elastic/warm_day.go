@@ -23,12 +23,13 @@ const (
 // WarmDay is what a pool spent, and what became of its callers, on one day. It
 // is kept in the ledger's database while it runs.
 type WarmDay struct {
-	Day     string                        `json:"day"`    // in the pool's time zone, 2006-01-02
-	At      time.Time                     `json:"at"`     // it counts until then
-	Seconds float64                       `json:"spent"`  // of cards
-	Counts  map[Activation]int            `json:"counts"` // of activations
-	Waits   map[int]int                   `json:"waits"`  // of activations, by step; see stepOf
-	Woken   map[modelspec.Class]WarmTally `json:"woken"`  // those that waited, by class
+	Day     string                        `json:"day"`               // in the pool's time zone, 2006-01-02
+	At      time.Time                     `json:"at"`                // it counts until then
+	Seconds float64                       `json:"spent"`             // of cards
+	Counts  map[Activation]int            `json:"counts"`            // of activations
+	Waits   map[int]int                   `json:"waits"`             // of activations, by step; see stepOf
+	Woken   map[modelspec.Class]WarmTally `json:"woken"`             // those that waited, by class
+	Buffers map[modelspec.Class]int       `json:"buffers,omitempty"` // that hold cards now
 }
 
 // WarmTally counts activations that waited, and for how long together.
@@ -49,7 +50,7 @@ func (d WarmDay) Next(gpus int, now time.Time) WarmDay {
 	}
 	if day := now.Format(time.DateOnly); day != d.Day {
 		year, month, date := now.Date()
-		d = WarmDay{Day: day, At: later(d.At, time.Date(year, month, date, 0, 0, 0, 0, now.Location()))}
+		d = WarmDay{Day: day, Buffers: d.Buffers, At: later(d.At, time.Date(year, month, date, 0, 0, 0, 0, now.Location()))}
 	}
 	if gap := min(now.Sub(d.At), maxUnseen); gap > 0 {
 		d.Seconds += float64(gpus) * gap.Seconds()

@@ -46,7 +46,7 @@ func decoder(section string) func(raw []byte) (budget.Row, error) {
 			return t
 		})
 	case pools:
-		return strictly(func(r poolRow, _ *moments) budget.Row { 
+		return strictly(func(r poolRow, _ *moments) budget.Row {
 			return budget.Pool{Name: r.Pool, Cap: r.Cap, Used: r.Used, Warm: r.Warm}
 		})
 	case reservations:
