@@ -125,7 +125,7 @@ func some[T comparable](v T) *T {
 	return &v
 }
 
-func list(v []string) *[]string {
+func list[T any](v []T) *[]T {
 	if len(v) == 0 {
 		return nil
 	}

@@ -88,6 +88,8 @@ func calls() []call {
 		{"GET", "/pools", "/pools", "", 200},
 		{"GET", "/usage", "/usage?hours=2", "", 200},
 		{"PUT", "/pools/{pool}", "/pools/default", `{"cap":8}`, 200},
+		{"GET", "/warmpools", "/warmpools", "", 200},
+		{"PUT", "/warmpools/{pool}", "/warmpools/default", `{"gpuHoursPerDay":1,"classes":[{"class":"llm","hot":1}]}`, 200},
 		{"GET", "/keys", "/keys", "", 200},
 		{"POST", "/keys", "/keys", `{"role":"viewer","expiresInSeconds":60}`, 201},
 		{"DELETE", "/keys/{keyId}", "/keys/nobody", "", 404},
@@ -157,7 +159,7 @@ func TestRoles(t *testing.T) {
 	story(b)
 	adminOnly := []string{
 		"PUT /tenants/{tenant}/quota", "PUT /tenants/{tenant}/limits", "PUT /tenants/{tenant}/engines", "PUT /tenants/{tenant}/pools",
-		"PUT /pools/{pool}", "GET /keys", "POST /keys", "DELETE /keys/{keyId}",
+		"PUT /pools/{pool}", "PUT /warmpools/{pool}", "GET /keys", "POST /keys", "DELETE /keys/{keyId}",
 		"GET /ledger/verify", "GET /ledger/export", "POST /ledger/import", "POST /step",
 	}
 	notViewer := []string{
@@ -175,6 +177,8 @@ func TestRoles(t *testing.T) {
 	}
 	b.ask(b.a, "GET", "/diagnostics", "").fails(403, "forbidden")
 	b.ask(b.viewer, "GET", "/diagnostics", "").is(200)
+	b.ask(b.a, "GET", "/warmpools", "").fails(403, "forbidden")
+	b.ask(b.viewer, "GET", "/warmpools", "").is(200)
 	// Grants belong to the owner of the model.
 	b.ask(b.b, "PUT", "/grants/team-a/one/team-b", "").fails(403, "forbidden")
 	b.ask(b.b, "DELETE", "/grants/team-a/one/team-b", "").fails(403, "forbidden")

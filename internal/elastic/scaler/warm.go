@@ -151,14 +151,14 @@ func fits(cards []Card, m modelspec.Model) bool {
 	return false
 }
 
-// lastUsed is when a model last had a caller, or else when it was last started
-// or stopped: gateways forget when they start anew.
+// lastUsed is when a model last had a caller, or else when it was last asked to
+// grow: gateways forget when they start anew.
 func lastUsed(r budget.Reservation, st delivery.Status, load traffic.Load) time.Time {
 	if !load.LastRequest.IsZero() {
 		return load.LastRequest
 	}
 	for _, step := range slices.Backward(st.Scaling) {
-		if step.Reason != ReasonYielded && step.Reason != ReasonNoRoom {
+		if step.To > step.From {
 			return step.At
 		}
 	}

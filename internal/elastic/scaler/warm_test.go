@@ -95,8 +95,10 @@ func TestTheAccountSurvivesAKill(t *testing.T) {
 	if kept := b.pool().Day; kept.Seconds < before.Seconds-15 || kept.Seconds > before.Seconds {
 		t.Errorf("%.0f card seconds were counted, %.0f are known after a kill", before.Seconds, kept.Seconds)
 	}
-	b.rounds(20 * time.Minute)
-	b.is("it is kept on", ref, 1, 1)
+	other := b.serve("other", 0, 1, sleepy)
+	b.rounds(20 * time.Minute) // the gateways forgot, too
+	b.is("it is kept on", ref, 0, 1)
+	b.is("for the one that came last", other, 1, 1)
 	after := b.pool().Day
 	if after.Seconds < before.Seconds+600 {
 		t.Errorf("%.0f card seconds after another 20 minutes, were %.0f", after.Seconds, before.Seconds)
