@@ -48,6 +48,8 @@ func (c *cli) controllerCommand() *cobra.Command {
 	f.StringVar(&o.GPU.Deliver, "gpu", o.GPU.Deliver, "with --kubernetes: how Pods get cards: device-plugin or dra, as the agents' --deliver says, or none")
 	f.StringVar(&o.GPU.Scheduler, "gpu-scheduler", o.GPU.Scheduler, "with --gpu: name of the scheduler of Pods that ask for cards; empty: the cluster's default")
 	f.Int64Var(&o.GPU.ChunkMiB, "gpu-chunk-mib", o.GPU.ChunkMiB, "with --gpu: what one unit of the agents' resource stands for")
+	f.StringVar(&o.GPU.BufferImage, "buffer-image", o.GPU.BufferImage, "with --gpu device-plugin: image of Pods that keep room for the replicas of warm pools; empty: none do")
+	f.StringVar(&o.GPU.BufferPriorityClass, "buffer-priority-class", o.GPU.BufferPriorityClass, "with --gpu device-plugin: their PriorityClass, below that of all other Pods")
 	f.StringVar(&redisAddress, "redis", "", "with --gpu: HOST:PORT of the Redis where agents publish the memory in use, to be shown; with a password: "+app.RedisVariable)
 	f.StringVar(&redisFile, "redis-url-file", "", "with --gpu: file with its whole URL")
 	f.StringVar(&o.Gateways.Listen, "gateway-listen", "", "address where gateways ask for what they decide by")

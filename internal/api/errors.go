@@ -18,20 +18,20 @@ import (
 
 // Codes of errors, for programs.
 const (
-	codeInvalid        = "invalid_request"
-	codeUnauthorised   = "unauthorised"
-	codeForbidden      = "forbidden"
-	codeNotFound       = "not_found"
-	codeMethod         = "method_not_allowed"
-	codeConflict       = "conflict"
-	codeModelInUse     = "model_in_use"
-	codeStale          = "stale_generation"
-	codeBudgetBlocked  = "budget_blocked"
-	codeFinal          = "final_state"
-	codeReleasing      = "release_requested"
-	codeTooLarge       = "body_too_large"
-	codeUnavailable    = "unavailable"
-	codeInternal       = "internal"
+	codeInvalid       = "invalid_request"
+	codeUnauthorised  = "unauthorised"
+	codeForbidden     = "forbidden"
+	codeNotFound      = "not_found"
+	codeMethod        = "method_not_allowed"
+	codeConflict      = "conflict"
+	codeModelInUse    = "model_in_use"
+	codeStale         = "stale_generation"
+	codeBudgetBlocked = "budget_blocked"
+	codeFinal         = "final_state"
+	codeReleasing     = "release_requested"
+	codeTooLarge      = "body_too_large"
+	codeUnavailable   = "unavailable"
+	codeInternal      = "internal"
 )
 
 // errorText bounds an error's words: most repeat what the caller said, who may

@@ -69,7 +69,7 @@ func (m *model) say(note string) {
 // needsRoom: nothing serves, and a replica found no card.
 func needsRoom(st delivery.Status) bool {
 	return st.Ready == 0 && st.Wanted > 0 && slices.ContainsFunc(st.Replicas, func(r delivery.Replica) bool {
-		return r.UID == "" && r.Reason == delivery.NoFragmentFits
+		return (r.UID == "" || r.Phase == delivery.PhasePending) && r.Reason == delivery.NoFragmentFits
 	})
 }
 

@@ -255,7 +255,7 @@ func (s *Scaler) activation(w *warmPool, r budget.Reservation, st delivery.Statu
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.counted.IsZero() {
-		m.counted = w.written.At // what came before it is counted there
+		m.counted = w.written.At.Truncate(time.Second) // what came before it is counted there; steps may be told by the second
 	}
 	if m.awaited.IsZero() {
 		switch woken := wokenAt(st); {
