@@ -105,9 +105,9 @@ func (f submitFlags) model() (*openapi.Model, error) {
 
 // documentFile reads a whole document strictly; what says what it is.
 func documentFile[T any](path, what string) (*T, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the caller names a file of theirs
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, usage("read the file of the %s: %v", what, err)
+		return nil, usage("read the %s file: %v", what, err)
 	}
 	if data, err = yaml.YAMLToJSONStrict(data); err != nil {
 		return nil, usage("%s is not valid YAML: %v", path, err)

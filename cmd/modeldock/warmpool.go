@@ -88,7 +88,7 @@ func (c *cli) warmPoolSet(cmd *cobra.Command, pool string, f warmFlags) error {
 
 func (f warmFlags) settings() (*openapi.WarmPoolSettings, error) {
 	if f.file != "" {
-		return documentFile[openapi.WarmPoolSettings](f.file, "settings of a warm pool")
+		return documentFile[openapi.WarmPoolSettings](f.file, "warm pool")
 	}
 	out := &openapi.WarmPoolSettings{GpuHoursPerDay: &f.hours, TimeZone: opt(f.zone)}
 	var classes []openapi.WarmClass

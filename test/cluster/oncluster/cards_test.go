@@ -250,6 +250,8 @@ func (w *withCards) cardsStory(t *testing.T) {
 func TestCardsByDevicePlugin(t *testing.T) {
 	w := installWithCards(t, dock.DevicePlugin)
 	w.cardsStory(t)
+	t.Run("idle models make room", w.idleMakesRoom)
+	t.Run("room is kept", w.roomIsKept)
 	t.Run("nobody else decides", w.nobodyElseDecides)
 	t.Run("measured memory", w.measuredMemoryCounts)
 	t.Run("simulated node", w.largeCardElsewhere)
@@ -260,6 +262,7 @@ func TestCardsByDevicePlugin(t *testing.T) {
 func TestCardsByClaims(t *testing.T) {
 	w := installWithCards(t, dock.DRA)
 	w.cardsStory(t)
+	t.Run("idle models make room", w.idleMakesRoom)
 	scenario.VerifyClean(t, w)
 	out := kubectl(t, w.Installation, "get", "resourceclaims,resourceclaimtemplates", "-o", "name")
 	if strings.TrimSpace(out) != "" {
