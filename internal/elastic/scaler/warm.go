@@ -225,8 +225,8 @@ func (s *Scaler) settleWarm(ctx context.Context, v view) error {
 			w.gpus += w.day.Buffers[c.Class] * c.GPUs
 		}
 		s.cfg.Metrics.warm(name, w)
-		if err == nil && s.cfg.Clock().Sub(w.at) >= dayEvery {
-			err = s.keepDay(ctx, name, w)
+		if s.cfg.Clock().Sub(w.at) >= dayEvery {
+			err = errors.Join(err, s.keepDay(ctx, name, w))
 		}
 	}
 	return err
@@ -353,7 +353,9 @@ func (s *Scaler) keepDay(ctx context.Context, pool string, w *warmPool) error {
 	return nil
 }
 
-// lastDays keeps the accounts when the process ends in order.
+// lastDays keeps the accounts when the loop ends in order, and forgets them:
+// another process goes on with what is in the ledger, and perhaps this one
+// later.
 func (s *Scaler) lastDays(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
@@ -364,4 +366,6 @@ func (s *Scaler) lastDays(ctx context.Context) {
 			s.cfg.Logger.Warn("what was spent last on keeping models warm is not counted", "pool", name, "error", err)
 		}
 	}
+	clear(s.warm.of)
+	s.warm.asked, s.warm.askedAt = nil, time.Time{}
 }

@@ -113,6 +113,31 @@ func TestTheAccountSurvivesAKill(t *testing.T) {
 	}
 }
 
+// Who scales again after another process did goes on with the other's account.
+func TestTheAccountIsHandedOver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.warm(24, 1)
+	b.serve("one", 0, 1, sleepy)
+	b.rounds(20 * time.Minute)
+	first, before := b.scaler, b.pool().Day
+	over, end := context.WithCancel(t.Context())
+	end()
+	first.Run(over, nil) // it ends at once, in order
+	b.restart()
+	if kept := b.pool().Day; kept.Seconds < before.Seconds {
+		t.Errorf("%.0f card seconds were counted, and %.0f handed over", before.Seconds, kept.Seconds)
+	}
+	b.rounds(20 * time.Minute)
+	middle := b.pool().Day
+	b.scaler.Run(over, nil)
+	b.scaler = first
+	b.rounds(period)
+	if after := b.pool().Day; after.Seconds < middle.Seconds || middle.Seconds <= before.Seconds {
+		t.Errorf("%.0f, then %.0f by another, then %.0f card seconds", before.Seconds, middle.Seconds, after.Seconds)
+	}
+}
+
 // A schedule wakes who was called last, before anybody asks.
 func TestAScheduleWakes(t *testing.T) {
 	t.Parallel()
