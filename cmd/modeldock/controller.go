@@ -63,6 +63,7 @@ func (c *cli) controllerCommand() *cobra.Command {
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.DurationVar(&o.ReconcileEvery, "reconcile-every", o.ReconcileEvery, "how often ledger and objects are compared, and on a cluster objects and their children")
+	f.DurationVar(&o.Scaling.Residence, "min-residence", o.Scaling.Residence, "with --gpu: how long a model keeps its card before it may be asked to make room for another")
 	f.DurationVar(&o.Scaling.Every, "scale-every", o.Scaling.Every, "with --kubernetes: pause between two rounds of scaling; a sleeping model's first call waits for none")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running requests may go on at shutdown")
 	return configured(cmd)

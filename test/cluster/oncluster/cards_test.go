@@ -104,6 +104,13 @@ func installWithCards(t *testing.T, path string) *withCards {
 	w.cards = cards
 	w.Installation = ground.InstallOn(t, Caps{Tenant: 100, Pool: 1000}, cards)
 	w.a = scenario.As(t, w, "team-a")
+	known := 0 // controllers in a row that have read the nodes; they are asked by turns
+	scenario.Eventually(t, "every controller to have read the nodes", func() bool {
+		if known++; w.a.Do(http.MethodGet, "/nodes", nil).Status != http.StatusOK {
+			known = 0
+		}
+		return known == 2*len(w.Controllers)
+	}, func() any { return known })
 	return w
 }
 
