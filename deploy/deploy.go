@@ -48,6 +48,11 @@ var DeviceClass string
 //go:embed charts/modeldock/cards/scheduler.yaml
 var SchedulerConfig string
 
+// BufferPriority is the PriorityClass of Pods that keep room for warm pools.
+//
+//go:embed charts/modeldock/cards/priority.yaml
+var BufferPriority string
+
 // Policies holds what the API server refuses and adds by itself, in the folder
 // charts/modeldock/policies. Where cards come by claims, those that ClaimPolicies
 // names are enough.

@@ -13,6 +13,13 @@ const (
 	LabelModel  = GroupName + "/model"
 )
 
+// LabelBuffer stands on what keeps room for replicas, and names its Deployment;
+// AnnotationBuffer says for which pool and class.
+const (
+	LabelBuffer      = GroupName + "/buffer"
+	AnnotationBuffer = GroupName + "/buffer-of"
+)
+
 // Annotations of a Pod by which the scheduler is told what a replica needs of
 // cards; which it chose it tells by AnnotationCard and AnnotationCardIndex.
 const (

@@ -84,7 +84,7 @@ func (c *cli) submit(cmd *cobra.Command, f submitFlags) error {
 // defaults apply.
 func (f submitFlags) model() (*openapi.Model, error) {
 	if f.file != "" {
-		return modelFile(f.file)
+		return documentFile[openapi.Model](f.file, "model")
 	}
 	m := openapi.Model{Name: opt(f.name), Version: opt(f.version), Source: opt(f.source), HealthPath: opt(f.health), GpuMemoryMiB: opt(f.memory), Gpus: opt(f.gpus)}
 	if f.engine != "" {
@@ -103,21 +103,22 @@ func (f submitFlags) model() (*openapi.Model, error) {
 	return &m, nil
 }
 
-func modelFile(path string) (*openapi.Model, error) {
+// documentFile reads a whole document strictly; what says what it is.
+func documentFile[T any](path, what string) (*T, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, usage("read the model file: %v", err)
+		return nil, usage("read the %s file: %v", what, err)
 	}
 	if data, err = yaml.YAMLToJSONStrict(data); err != nil {
 		return nil, usage("%s is not valid YAML: %v", path, err)
 	}
-	var m openapi.Model
+	doc := new(T)
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&m); err != nil {
-		return nil, usage("%s is not a model: %v", path, err)
+	if err := dec.Decode(doc); err != nil {
+		return nil, usage("%s is no %s: %v", path, what, err)
 	}
-	return &m, nil
+	return doc, nil
 }
 
 func opt[T comparable](v T) *T {

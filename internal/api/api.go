@@ -45,10 +45,11 @@ type Load interface {
 	Queue(ref budget.Ref) int
 }
 
-// Scaling explains a model's number of replicas. Its errors are the ledger's
-// and the target's.
+// Scaling explains a model's number of replicas, and what pools keep ready. Its
+// errors are the ledger's and the target's.
 type Scaling interface {
 	Explain(ctx context.Context, ref budget.Ref) (scaler.Report, error)
+	WarmPools(ctx context.Context) ([]scaler.WarmReport, error)
 }
 
 // Stepper runs one round of a loop that stands still under --manual.

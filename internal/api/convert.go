@@ -28,9 +28,6 @@ func submissionOf(tenant string, in openapi.Submit) (budget.Submission, error) {
 		sub.TTL = time.Duration(*in.TtlSeconds) * time.Second
 	}
 	if in.Model != nil {
-		if err := checkBuilt(*in.Model); err != nil {
-			return sub, err
-		}
 		overlay(&sub.Model, *in.Model)
 	}
 	return sub, sub.Validate()
@@ -67,6 +64,9 @@ func overlay(m *modelspec.Model, in openapi.Model) {
 	if in.Cache != nil {
 		m.Cache = mergedCache(m.Cache, *in.Cache)
 	}
+	if in.ColdStart != nil {
+		m.ColdStart = mergedColdStart(m.ColdStart, *in.ColdStart)
+	}
 	if in.Scaling != nil {
 		m.Scaling = mergedScaling(m.Scaling, *in.Scaling).Canonical()
 	}
@@ -82,14 +82,10 @@ func mergedCache(now modelspec.Cache, in openapi.CachePolicy) modelspec.Cache {
 	return now
 }
 
-// checkBuilt refuses settings of later work with 501.
-func checkBuilt(in openapi.Model) error {
-	if c := in.ColdStart; c != nil &&
-		(value(c.TimeoutSeconds, modelspec.DefaultColdStartSeconds) != modelspec.DefaultColdStartSeconds ||
-			value(c.MaxWaiting, modelspec.DefaultColdStartMaxWaiting) != modelspec.DefaultColdStartMaxWaiting) {
-		return notBuilt("model.coldStart", "a cold-start setting other than the default (120 s, 1000 waiting)")
-	}
-	return nil
+func mergedColdStart(now modelspec.ColdStart, in openapi.ColdStart) modelspec.ColdStart {
+	set(&now.TimeoutSeconds, in.TimeoutSeconds)
+	set(&now.MaxWaiting, in.MaxWaiting)
+	return now
 }
 
 func modelWire(m modelspec.Model) openapi.Model {
@@ -129,7 +125,7 @@ func some[T comparable](v T) *T {
 	return &v
 }
 
-func list(v []string) *[]string {
+func list[T any](v []T) *[]T {
 	if len(v) == 0 {
 		return nil
 	}

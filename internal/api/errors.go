@@ -18,23 +18,22 @@ import (
 
 // Codes of errors, for programs.
 const (
-	codeInvalid        = "invalid_request"
-	codeUnauthorised   = "unauthorised"
-	codeForbidden      = "forbidden"
-	codeNotFound       = "not_found"
-	codeMethod         = "method_not_allowed"
-	codeConflict       = "conflict"
-	codeModelInUse     = "model_in_use"
-	codeStale          = "stale_generation"
-	codeBudgetBlocked  = "budget_blocked"
-	codeFinal          = "final_state"
-	codeReleasing      = "release_requested"
-	codeTooLarge       = "body_too_large"
-	codeTooSlow        = "body_too_slow"
-	codeTooMany        = "too_many_stored"
-	codeNotImplemented = "not_implemented"
-	codeUnavailable    = "unavailable"
-	codeInternal       = "internal"
+	codeInvalid       = "invalid_request"
+	codeUnauthorised  = "unauthorised"
+	codeForbidden     = "forbidden"
+	codeNotFound      = "not_found"
+	codeMethod        = "method_not_allowed"
+	codeConflict      = "conflict"
+	codeModelInUse    = "model_in_use"
+	codeStale         = "stale_generation"
+	codeBudgetBlocked = "budget_blocked"
+	codeFinal         = "final_state"
+	codeReleasing     = "release_requested"
+	codeTooLarge      = "body_too_large"
+	codeTooSlow       = "body_too_slow"
+	codeTooMany       = "too_many_stored"
+	codeUnavailable   = "unavailable"
+	codeInternal      = "internal"
 )
 
 // errorText bounds an error's words: most repeat what the caller said, who may
@@ -61,10 +60,6 @@ func forbidden(format string, args ...any) *problem {
 
 func notFound(format string, args ...any) *problem {
 	return &problem{http.StatusNotFound, codeNotFound, fmt.Sprintf(format, args...), ""}
-}
-
-func notBuilt(field, what string) *problem {
-	return &problem{http.StatusNotImplemented, codeNotImplemented, what + " is not built yet in this version of ModelDock; leave it out", field}
 }
 
 // badParameter names the parameter that the generated router could not read;

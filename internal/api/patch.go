@@ -48,9 +48,6 @@ func (s handlers) PatchRequest(c *gin.Context, id openapi.ID, params openapi.Pat
 // refuses the result if the request changes before it gets there.
 func (s *Server) patchOf(ctx context.Context, ref budget.Ref, in openapi.Patch) (budget.Patch, error) {
 	p := budget.Patch{Generation: in.Generation}
-	if err := checkBuilt(openapi.Model{ColdStart: in.ColdStart}); err != nil {
-		return p, err
-	}
 	r, err := s.Ledger.Get(ctx, ref)
 	if err != nil {
 		return p, err
@@ -73,10 +70,8 @@ func (s *Server) patchOf(ctx context.Context, ref budget.Ref, in openapi.Patch) 
 		p.Cache = &merged
 	}
 	if in.ColdStart != nil {
-		p.ColdStart = &modelspec.ColdStart{
-			TimeoutSeconds: value(in.ColdStart.TimeoutSeconds, r.Model.ColdStart.TimeoutSeconds),
-			MaxWaiting:     value(in.ColdStart.MaxWaiting, r.Model.ColdStart.MaxWaiting),
-		}
+		merged := mergedColdStart(r.Model.ColdStart, *in.ColdStart)
+		p.ColdStart = &merged
 	}
 	return p, nil
 }

@@ -21,8 +21,8 @@ func TestPatchMergesIntoWhatIsThere(t *testing.T) {
 	if r.Generation != 2 || *r.Model.Replicas.Min != 1 || *r.Model.Replicas.Max != 3 || *r.Model.Traffic.Weight != 100 || r.State != "waiting" || r.FundedReplicas != 0 {
 		t.Errorf("record %+v of %+v", r, *r.Model.Replicas)
 	}
-	r = patch(`{"generation":2,"traffic":{"weight":0},"cache":{"enabled":false},"coldStart":{"timeoutSeconds":120}}`)
-	if r.Generation != 3 || *r.Model.Traffic.Weight != 0 || *r.Model.Replicas.Max != 3 || *r.Model.ColdStart.MaxWaiting != 1000 {
+	r = patch(`{"generation":2,"traffic":{"weight":0},"cache":{"enabled":false},"coldStart":{"timeoutSeconds":9}}`)
+	if r.Generation != 3 || *r.Model.Traffic.Weight != 0 || *r.Model.Replicas.Max != 3 || *r.Model.ColdStart.MaxWaiting != 1000 || *r.Model.ColdStart.TimeoutSeconds != 9 {
 		t.Errorf("record %+v", r)
 	}
 	for _, same := range []string{`{"generation":3}`, `{"generation":3,"traffic":{}}`, `{"generation":3,"replicas":{}}`, `{"generation":3,"replicas":{"min":1}}`} {
@@ -89,19 +89,13 @@ func TestPatchRefusals(t *testing.T) {
 		`{"generation":1,"replicas":{"min":1,"min":2}}`: "replicas.min", `{"generation":1,"replicas":{"min":-1}}`: "replicas.min",
 		`{"generation":1,"replicas":{"min":3,"max":2}}`: "replicas.max", `{"generation":1,"replicas":{"max":0}}`: "replicas.max",
 		`{"generation":1,"traffic":{"weight":1001}}`: "traffic.weight", `{"generation":1,"cache":{"enabled":true,"ttlSeconds":0}}`: "cache.ttlSeconds", `{"generation":1} {}`: "",
+		`{"generation":1,"coldStart":{"maxWaiting":-1}}`: "coldStart.maxWaiting", `{"generation":1,"coldStart":{"timeoutSeconds":0}}`: "coldStart.timeoutSeconds",
 		`{"generation":1,"scaling":{"actuator":"me"}}`: "scaling.actuator", `{"generation":1,"scaling":{"target":1}}`: "scaling.target",
 		`{"generation":1,"scaling":{"behavior":{"scaleUp":{"policies":[{"type":"Pods","value":0,"periodSeconds":1}]}}}}`: "scaling.behavior.scaleUp.policies[0].value",
 	} {
 		e := b.ask(b.a, "PATCH", "/requests/one", body).fails(400, "invalid_request")
 		if got := value(e.Field, ""); got != field || strings.Contains(e.Message, "model.") {
 			t.Errorf("%s: field %q, want %q (%s)", body, got, field, e.Message)
-		}
-	}
-	for body, field := range map[string]string{
-		`{"generation":1,"coldStart":{"maxWaiting":5}}`: "coldStart",
-	} {
-		if e := b.ask(b.a, "PATCH", "/requests/one", body).fails(501, "not_implemented"); value(e.Field, "") != field {
-			t.Errorf("%s: field %q, want %q", body, value(e.Field, ""), field)
 		}
 	}
 	weigh := `{"generation":1,"traffic":{"weight":5}}`

@@ -88,6 +88,8 @@ func calls() []call {
 		{"GET", "/pools", "/pools", "", 200},
 		{"GET", "/usage", "/usage?hours=2", "", 200},
 		{"PUT", "/pools/{pool}", "/pools/default", `{"cap":8}`, 200},
+		{"GET", "/warmpools", "/warmpools", "", 200},
+		{"PUT", "/warmpools/{pool}", "/warmpools/default", `{"gpuHoursPerDay":1,"classes":[{"class":"llm","hot":1}]}`, 200},
 		{"GET", "/keys", "/keys", "", 200},
 		{"POST", "/keys", "/keys", `{"role":"viewer","expiresInSeconds":60}`, 201},
 		{"DELETE", "/keys/{keyId}", "/keys/nobody", "", 404},
@@ -157,7 +159,7 @@ func TestRoles(t *testing.T) {
 	story(b)
 	adminOnly := []string{
 		"PUT /tenants/{tenant}/quota", "PUT /tenants/{tenant}/limits", "PUT /tenants/{tenant}/engines", "PUT /tenants/{tenant}/pools",
-		"PUT /pools/{pool}", "GET /keys", "POST /keys", "DELETE /keys/{keyId}",
+		"PUT /pools/{pool}", "PUT /warmpools/{pool}", "GET /keys", "POST /keys", "DELETE /keys/{keyId}",
 		"GET /ledger/verify", "GET /ledger/export", "POST /ledger/import", "POST /step",
 	}
 	notViewer := []string{
@@ -175,6 +177,8 @@ func TestRoles(t *testing.T) {
 	}
 	b.ask(b.a, "GET", "/diagnostics", "").fails(403, "forbidden")
 	b.ask(b.viewer, "GET", "/diagnostics", "").is(200)
+	b.ask(b.a, "GET", "/warmpools", "").fails(403, "forbidden")
+	b.ask(b.viewer, "GET", "/warmpools", "").is(200)
 	// Grants belong to the owner of the model.
 	b.ask(b.b, "PUT", "/grants/team-a/one/team-b", "").fails(403, "forbidden")
 	b.ask(b.b, "DELETE", "/grants/team-a/one/team-b", "").fails(403, "forbidden")
@@ -275,8 +279,10 @@ func TestBodies(t *testing.T) {
 	if l := read[openapi.RequestList](b.ask(b.a, "GET", "/requests", ""), 200); len(l.Items) != 0 {
 		t.Errorf("%d requests were stored", len(l.Items))
 	}
-	for body, field := range map[string]string{`{"coldStart":{"maxWaiting":5}}`: "model.coldStart"} {
-		e := b.ask(b.a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":`+body+`}`).fails(501, "not_implemented")
+	for body, field := range map[string]string{
+		`{"coldStart":{"maxWaiting":-1}}`: "model.coldStart.maxWaiting", `{"coldStart":{"timeoutSeconds":3601}}`: "model.coldStart.timeoutSeconds",
+	} {
+		e := b.ask(b.a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":`+body+`}`).fails(400, "invalid_request")
 		if value(e.Field, "") != field {
 			t.Errorf("%s: field %q, want %q", body, value(e.Field, ""), field)
 		}

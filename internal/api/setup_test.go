@@ -60,7 +60,10 @@ func (*fakeLoad) Queue(budget.Ref) int { return 2 }
 type fakeScaling struct {
 	ledger budget.Ledger
 	report func(*scaler.Report)
+	warm   []scaler.WarmReport
 }
+
+func (f *fakeScaling) WarmPools(context.Context) ([]scaler.WarmReport, error) { return f.warm, nil }
 
 func (f *fakeScaling) Explain(ctx context.Context, ref budget.Ref) (rep scaler.Report, err error) {
 	if rep.Reservation, err = f.ledger.Get(ctx, ref); err == nil && f.report != nil {

@@ -86,12 +86,15 @@ type GPUOptions struct {
 	Scheduler string // of Pods that ask for cards; empty: the cluster's default
 	ChunkMiB  int64  // as the agents count
 	RedisURL  string // where agents publish the memory in use, to be shown; empty: nowhere. A secret
+	// Of Pods that keep room for replicas of a pool; an empty image: none do.
+	BufferImage         string
+	BufferPriorityClass string
 }
 
 // DefaultGPUOptions ask for no card: on a cluster without agents nobody could
 // give any.
 func DefaultGPUOptions() GPUOptions {
-	return GPUOptions{Deliver: deliverNone, ChunkMiB: deviceplugin.DefaultChunkMiB}
+	return GPUOptions{Deliver: deliverNone, ChunkMiB: deviceplugin.DefaultChunkMiB, BufferImage: "registry.k8s.io/pause:3.10.1", BufferPriorityClass: "modeldock-buffer"}
 }
 
 // Cards reports whether Pods ask for any.
@@ -109,6 +112,9 @@ func (o GPUOptions) validate() error {
 		if _, err := redislink.Parse(o.RedisURL); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if o.BufferImage != "" && o.BufferPriorityClass == "" {
+		errs = append(errs, errors.New("--buffer-priority-class must name a PriorityClass below that of all other Pods, or what keeps room would keep them out; or give --buffer-image \"\""))
 	}
 	if o.ChunkMiB < 1 {
 		errs = append(errs, fmt.Errorf("--gpu-chunk-mib must be at least 1; got %d", o.ChunkMiB))

@@ -21,6 +21,7 @@ import (
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/budget"
 	deliverykube "modeldock.io/internal/delivery/kube"
+	"modeldock.io/internal/delivery/operator"
 	"modeldock.io/internal/delivery/remote"
 	"modeldock.io/internal/kube"
 	"modeldock.io/internal/traffic"
@@ -91,7 +92,8 @@ type clusterWorld struct {
 	client  *kubernetes.Clientset
 	objects *deliverykube.Target
 	kept    *configMapStamps
-	cards   *clusterCards // nil where Pods ask for none
+	cards   *clusterCards     // nil where Pods ask for none
+	buffers *operator.Buffers // nil where no room can be kept
 	changed func(budget.Ref)
 }
 
@@ -116,6 +118,9 @@ func newClusterWorld(c Cluster, gpu GPUOptions, ledger string, clock func() time
 			return nil, err
 		}
 		target.Cards = w.cards
+		if w.buffers, err = newBuffers(c, cfg, gpu, ledger, log); err != nil {
+			return nil, err
+		}
 	}
 	w.objects, err = deliverykube.New(target)
 	return w, err

@@ -15,6 +15,7 @@ import (
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/device/measured/redismeasured"
 	"modeldock.io/internal/device/nodeview"
+	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/kube"
 	"modeldock.io/internal/placement"
 	"modeldock.io/internal/traffic/redislink"
@@ -105,4 +106,34 @@ func (c *clusterCards) Shortfall(mib int64, cards int) string {
 // spare reports whether one more replica would fit now.
 func (c *clusterCards) spare(m *v1alpha1.ModelService) bool {
 	return c.nodes.Fits(placement.Request{MiB: m.Spec.GPU.MemoryMiB, Cards: int(max(1, m.Spec.GPU.Count))})
+}
+
+// scalerCards are the cards of the cluster as a scaler sees them. What buffers
+// hold is free to whoever has callers: they are displaced at once.
+func (c *clusterCards) scalerCards(context.Context) ([]scaler.Card, error) {
+	nodes, err := c.nodes.Nodes()
+	if err != nil {
+		return nil, fmt.Errorf("list the cluster's nodes: %w", err)
+	}
+	out := []scaler.Card{}
+	for _, n := range nodes {
+		for _, card := range n.Cards {
+			if !card.Healthy {
+				continue
+			}
+			s := scaler.Card{UUID: card.UUID, Node: n.Name, TotalMiB: card.TotalMiB, FreeMiB: card.FreeMiB}
+			if card.Measured && card.Age <= placement.MeasuredFor {
+				s.MeasuredMiB = card.UsedMiB
+			}
+			for _, a := range card.Allocations {
+				if a.Buffer != "" {
+					s.FreeMiB += a.MiB
+					continue
+				}
+				s.Holders = append(s.Holders, scaler.Holder{Replica: a.UID, MiB: a.MiB})
+			}
+			out = append(out, s)
+		}
+	}
+	return out, nil
 }

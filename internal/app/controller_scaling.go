@@ -27,6 +27,9 @@ func (c *controller) buildScaler() error {
 		}
 		pull := &loadPull{urls: c.opts.Gateways.Ops, token: c.opts.Gateways.Token, loads: newGatewayLoads(c.clock), clock: c.clock}
 		cfg.Target, cfg.Loads = objects, pull.now
+		if w, cluster := c.world.(*clusterWorld); cluster {
+			w.equip(&cfg)
+		}
 	} else {
 		cfg.Loads = func(ctx context.Context) (scaler.Loads, error) {
 			views := c.world.views()

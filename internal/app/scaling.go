@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	_ "time/tzdata" // of warm pools, where the machine has no list of time zones
 
 	"modeldock.io/internal/delivery/engine"
 	"modeldock.io/internal/elastic"

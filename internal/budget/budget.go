@@ -94,11 +94,15 @@ type Tenant struct {
 	Limits  Limits
 }
 
-// Pool is a bucket of slots.
+// Pool is a bucket of slots. Warm is what it keeps ready beyond what its models
+// ask for, WarmDay what that cost today: whoever scales writes and reads it,
+// the ledger only keeps it.
 type Pool struct {
-	Name string
-	Cap  int64
-	Used int64
+	Name    string
+	Cap     int64
+	Used    int64
+	Warm    *modelspec.WarmPool // nil: nothing
+	WarmDay string              // JSON; empty: nothing was counted yet
 }
 
 // Op is what a journal entry did.

@@ -3,6 +3,8 @@ package budget
 import (
 	"context"
 	"time"
+
+	"modeldock.io/internal/modelspec"
 )
 
 // Ledger is the seam of account 1: sqlledger and jsonledger implement it and
@@ -143,6 +145,12 @@ type Quotas interface {
 	SetLimits(ctx context.Context, tenant string, limits Limits) (Tenant, error)
 	Pools(ctx context.Context) ([]Pool, error)
 	SetPool(ctx context.Context, pool string, limit int64) (Pool, error)
+	// SetWarm replaces what a pool keeps ready; an empty one keeps nothing.
+	// ErrNotFound for an unknown pool, *modelspec.FieldError.
+	SetWarm(ctx context.Context, pool string, warm modelspec.WarmPool) (Pool, error)
+	// KeepWarmDay keeps what whoever scales has counted of a pool, and tells
+	// nobody; an unknown pool is passed over.
+	KeepWarmDay(ctx context.Context, pool, day string) error
 	// Usage returns all quotas and pools and the journal's newest entries (at
 	// most so many), newest first, from one snapshot: see Usage.Courses.
 	Usage(ctx context.Context, entries int) (Usage, error)

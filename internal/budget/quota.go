@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"modeldock.io/internal/modelspec"
@@ -18,6 +19,30 @@ func CheckCap(kind, name string, limit int64) error {
 	}
 	if limit < 0 || limit > MaxCap {
 		return &modelspec.FieldError{Field: "cap", Message: fmt.Sprintf("cap must be an integer from 0 to %d slots; got %d", int64(MaxCap), limit)}
+	}
+	return nil
+}
+
+// MaxWarmDay bounds what is kept of a pool's day, in bytes.
+const MaxWarmDay = 6000
+
+// CheckWarm returns the canonical form of what a pool keeps ready, nil where
+// it is nothing, or a *modelspec.FieldError.
+func CheckWarm(pool string, warm modelspec.WarmPool) (*modelspec.WarmPool, error) {
+	if err := modelspec.CheckName("pool", pool); err != nil {
+		return nil, err
+	}
+	if warm.Empty() {
+		return nil, nil //nolint:nilnil // nothing is kept
+	}
+	warm = warm.Canonical()
+	return &warm, warm.Validate()
+}
+
+// CheckWarmDay refuses what does not fit.
+func CheckWarmDay(pool, day string) error {
+	if len(day) > MaxWarmDay || !json.Valid([]byte(day)) {
+		return fmt.Errorf("keep the day of pool %s: it is no JSON, or longer than %d bytes (%d)", pool, MaxWarmDay, len(day))
 	}
 	return nil
 }

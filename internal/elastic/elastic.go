@@ -29,6 +29,8 @@ const (
 	ReasonDownRate   = "ScaleDownLimit"      // a rate policy slows the shrinking
 	ReasonBurst      = "Burst"               // the up window does not delay a burst, nothing shrinks after it
 	ReasonBudget     = "BudgetBlocked"       // the budget does not pay for more
+	ReasonKept       = "KeptWarm"            // idle, and one replica stays in its pool's warm minimum
+	ReasonPrewarmed  = "Prewarmed"           // woken before anybody asks, for the same
 )
 
 // MissingGateway stands among the missing metrics where not every gateway was
@@ -52,6 +54,8 @@ type Spec struct {
 	// Keep is for how long the need of a burst is kept where starting a
 	// replica takes longer than a burst (Paced).
 	Keep time.Duration
+	// Warm says why one replica stays although nobody asks; empty: none does.
+	Warm string
 }
 
 // Signals is what is known of a model at one moment.
@@ -125,12 +129,17 @@ func (d *Decision) want(spec Spec, in Signals, now time.Time) {
 	case n == 0 && in.Waiting > 0:
 		d.Next.LevelAt = time.Time{}
 		d.set(max(1, spec.Min), ReasonActivated, "%d waiting at no replica", in.Waiting)
+	case n == 0 && spec.Min == 0 && spec.Warm != "":
+		d.Next.LevelAt = time.Time{}
+		d.set(1, ReasonPrewarmed, "nobody waits yet; %s", spec.Warm)
 	case n == 0 && spec.Min == 0:
 		d.set(0, ReasonAsleep, "no replica, and no request waits")
 	case n < spec.Min:
 		d.set(spec.Min, ReasonTooFew, "%d is below the minimum of %d", n, spec.Min)
 	case n > spec.Max:
 		d.set(spec.Max, ReasonTooMany, "%d is above the maximum of %d", n, spec.Max)
+	case !busy && spec.slept(in, d.Next, now) && spec.Warm != "":
+		d.set(1, ReasonKept, "no request for %s, idle after %s; %s", now.Sub(idleFrom(in)).Round(time.Second), spec.Idle, spec.Warm)
 	case !busy && spec.slept(in, d.Next, now):
 		d.set(0, ReasonIdle, "no request for %s, idle after %s", now.Sub(idleFrom(in)).Round(time.Second), spec.Idle)
 	default:

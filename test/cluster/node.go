@@ -87,7 +87,7 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pause, err := c.buildImage(ctx, Image{Name: pauseImage, Files: map[string]string{"/pause": initProgram}, Entrypoint: []string{"/pause"}})
+	pause, err := c.buildImage(ctx, Image{Name: PauseImage, Files: map[string]string{"/pause": initProgram}, Entrypoint: []string{"/pause"}})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	pauseImage        = "modeldock.test/pause:1"
+	PauseImage        = "modeldock.test/pause:1"
 	kubeletPort       = 10250 // every node has an address of its own
 	kubeletHealthPort = 10248
 	runtimeSocket     = "/run/containerd/containerd.sock" // as the node sees it
@@ -115,7 +115,7 @@ state = "/run/containerd"
 [plugins."io.containerd.grpc.v1.cri"]
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
-`, n.at("containerd"), runtimeSocket, n.at("opt"), snapshotter(n.Dir), pauseImage, !mayRaiseOOMScore(), n.CDIDir(), d.runc, d.cniDir, n.at("cni"))
+`, n.at("containerd"), runtimeSocket, n.at("opt"), snapshotter(n.Dir), PauseImage, !mayRaiseOOMScore(), n.CDIDir(), d.runc, d.cniDir, n.at("cni"))
 }
 
 // cniConfig puts Pods on the cluster's bridge. They get no default route: the

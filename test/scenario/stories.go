@@ -8,7 +8,7 @@ func Stories() map[string]func(*testing.T, Harness) {
 		"SubmittedTwice":               SubmittedTwice,
 		"NamesStayApart":               NamesStayApart,
 		"BadInputChangesNothing":       BadInputChangesNothing,
-		"LaterWorkAnswers501":          LaterWorkAnswers501,
+		"RefusalsHaveOneShape":         RefusalsHaveOneShape,
 		"CapHolds":                     CapHolds,
 		"FiftyAtOnce":                  FiftyAtOnce,
 		"ImpossibleHoldsNobody":        ImpossibleHoldsNobody,
@@ -24,9 +24,11 @@ func Stories() map[string]func(*testing.T, Harness) {
 		"LimitsHold":                   LimitsHold,
 		"AnswersAreCached":             AnswersAreCached,
 		"ManyWaitForAColdModel":        ManyWaitForAColdModel,
+		"ColdStartIsBounded":           ColdStartIsBounded,
 		"EngineDiesUnderLoad":          EngineDiesUnderLoad,
 		"ScalesWithTheLoad":            ScalesWithTheLoad,
 		"SleepsAndWakes":               SleepsAndWakes,
+		"WarmPoolKeepsTheLatest":       WarmPoolKeepsTheLatest,
 		"MissingMetricsShrinkNothing":  MissingMetricsShrinkNothing,
 	}
 }

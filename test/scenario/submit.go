@@ -169,9 +169,9 @@ func BadInputChangesNothing(t *testing.T, h Harness) {
 	}
 }
 
-// LaterWorkAnswers501 pins the shape of what is not built yet, and that bad
-// paths and methods are JSON too.
-func LaterWorkAnswers501(t *testing.T, h Harness) {
+// RefusalsHaveOneShape has settings, paths, methods and rights that are wrong:
+// each is refused in JSON, with its own status.
+func RefusalsHaveOneShape(t *testing.T, h Harness) {
 	a, admin := As(t, h, "team-a"), As(t, h, "admin")
 	for _, c := range []struct {
 		by           Caller
@@ -185,7 +185,7 @@ func LaterWorkAnswers501(t *testing.T, h Harness) {
 		{a, "POST", "/nodes/fit", `{"gpuMemoryMiB":0}`, 400},
 		{a, "PUT", "/tenants/team-a/limits", `{}`, 403},
 		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"scaling":{"idleSeconds":-5}}}`, 400},
-		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"coldStart":{"timeoutSeconds":5}}}`, 501},
+		{a, "POST", "/requests", `{"id":"x","cost":1,"priority":1,"model":{"coldStart":{"timeoutSeconds":0}}}`, 400},
 		{a, "GET", "/nowhere", nil, 404},
 		{a, "PUT", "/requests", `{}`, 405},
 		{a, "PUT", "/tenants/team-a/quota", `{"cap":9}`, 403},

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,6 +47,30 @@ func ManyWaitForAColdModel(t *testing.T, h Harness) {
 	if n := engineMetric(t, address, "modeldock_simulated_requests_total"); n != callers {
 		t.Errorf("the engine served %v requests, %d were sent", n, callers)
 	}
+}
+
+// ColdStartIsBounded has a model whose owner bounds how long its callers wait
+// for it to load, and how many may: each bound refuses by its own words, and
+// can be changed while it loads.
+func ColdStartIsBounded(t *testing.T, h Harness) {
+	a := As(t, h, "team-a")
+	r := a.Submit("bounded", 1, map[string]any{"model": map[string]any{
+		"args": []string{"--load-time=12s"}, "coldStart": map[string]any{"timeoutSeconds": 1, "maxWaiting": 5},
+	}})
+	if s := a.Chat(context.Background(), "bounded", nil, nil); s.Status != 503 || s.Code != "model_loading" || !strings.Contains(s.Err, "within 1s") {
+		t.Errorf("a caller of a model that waits for a second at most: %+v", s)
+	}
+	a.Must(200, "PATCH", "/requests/bounded", map[string]any{"generation": r.Generation, "coldStart": map[string]any{"maxWaiting": 0}})
+	var s Stream
+	Eventually(t, "the closed waiting room", func() bool {
+		s = a.Chat(context.Background(), "bounded", nil, nil)
+		return s.Status == 429 && s.Code == "waiting_room_full"
+	}, func() any { return s })
+	a.Must(200, "PATCH", "/requests/bounded", map[string]any{"generation": a.Get("bounded").Generation, "coldStart": map[string]any{"timeoutSeconds": 120, "maxWaiting": 5}})
+	Eventually(t, "an answer after the wait", func() bool {
+		s = a.Chat(context.Background(), "bounded", nil, nil)
+		return s.Status == 200 && s.Done
+	}, func() any { return s })
 }
 
 // EngineDiesUnderLoad has two replicas, each of which crashes once in a while,

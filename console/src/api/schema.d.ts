@@ -338,6 +338,42 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/warmpools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description What pools keep ready for models that nobody calls, what that cost today and what it was good for. Admins and viewers. */
+        get: operations["listWarmPools"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/warmpools/{pool}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                pool: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        /** @description Replaces what a pool keeps ready; no classes and no GPU-hours keep nothing. */
+        put: operations["putWarmPool"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/usage": {
         parameters: {
             query?: never;
@@ -901,9 +937,15 @@ export interface components {
             ttlSeconds?: number;
         };
         ColdStart: {
-            /** @default 120 */
+            /**
+             * @description How long a caller waits for a replica at most: 1 to 3600
+             * @default 120
+             */
             timeoutSeconds?: number;
-            /** @default 1000 */
+            /**
+             * @description How many callers wait at most; 0: nobody waits
+             * @default 1000
+             */
             maxWaiting?: number;
         };
         Patch: {
@@ -1144,6 +1186,127 @@ export interface components {
         PoolList: {
             items: components["schemas"]["Pool"][];
             next: string;
+        };
+        WarmPoolList: {
+            items: components["schemas"]["WarmPool"][];
+            next: string;
+        };
+        WarmPoolSettings: {
+            /**
+             * Format: double
+             * @description Card hours that a day may cost: models that nobody calls, and room that is kept
+             */
+            gpuHoursPerDay?: number;
+            /**
+             * @description Of days and schedules, by its IANA name
+             * @default UTC
+             */
+            timeZone?: string;
+            /** @description Served in this order: what one needs until midnight is set aside before the next gets any */
+            classes?: components["schemas"]["WarmClass"][];
+        };
+        WarmClass: {
+            /** @enum {string} */
+            class: "llm" | "vision" | "recommender";
+            /**
+             * @description How many models that may sleep (replicas.min 0) keep a replica: those with callers, then who was called last
+             * @default 0
+             */
+            hot?: number;
+            /**
+             * @description For how many replicas a cluster keeps room, by Pods that anything else displaces
+             * @default 0
+             */
+            buffers?: number;
+            /**
+             * Format: int64
+             * @description Of a buffer, per card; 4096 where there are buffers
+             */
+            gpuMemoryMiB?: number;
+            /** @description Cards of a buffer; 1 where there are buffers */
+            gpus?: number;
+            /** @description Raise the minimum in some hours */
+            schedules?: components["schemas"]["WarmSchedule"][];
+        };
+        WarmSchedule: {
+            /** @description None: every day */
+            days?: ("Mon" | "Tue" | "Wed" | "Thu" | "Fri" | "Sat" | "Sun")[];
+            /** @example 07:00 */
+            from: string;
+            /**
+             * @description Not after from: on the next day
+             * @example 11:00
+             */
+            to: string;
+            /** @default 0 */
+            hot?: number;
+            /** @default 0 */
+            buffers?: number;
+        };
+        WarmPool: {
+            pool: string;
+            settings: components["schemas"]["WarmPoolSettings"];
+            /** @description In the time zone of the pool, 2006-01-02 */
+            day: string;
+            /**
+             * Format: double
+             * @description GPU-hours
+             */
+            spentToday: number;
+            /**
+             * Format: double
+             * @description GPU-hours
+             */
+            left: number;
+            activations: components["schemas"]["Activations"];
+            /**
+             * Format: double
+             * @description What 99 of 100 of today waited at most, to a fifth; left out before there was any
+             */
+            p99ActivationSeconds?: number;
+            classes: components["schemas"]["WarmServed"][];
+            whatTheNextHourBuys?: components["schemas"]["WarmGain"];
+        };
+        /** @description First callers of today after a pause, by how they found their model */
+        Activations: {
+            /** @description A replica was kept for it */
+            hot: number;
+            /** @description A replica started at once, on a card that was there */
+            warm: number;
+            /** @description It had to wait for a card, or a node, first */
+            cold: number;
+        };
+        WarmServed: {
+            /** @enum {string} */
+            class: "llm" | "vision" | "recommender";
+            hot: components["schemas"]["WarmCount"];
+            buffers: components["schemas"]["WarmCount"];
+            /** @description Not all that is wanted is kept */
+            why?: string;
+        };
+        WarmCount: {
+            /** @description Now */
+            wanted: number;
+            /** @description Paid for, or busy anyway */
+            kept: number;
+            /** @description Of buffers, those that hold cards now */
+            ready?: number;
+        };
+        /** @description What one more GPU-hour would buy, by how often models that are not kept were woken so far today */
+        WarmGain: {
+            /** @enum {string} */
+            class: "llm" | "vision" | "recommender";
+            /**
+             * Format: double
+             * @description Waits that it would have spared
+             */
+            activations: number;
+            /**
+             * Format: double
+             * @description Their length together
+             */
+            seconds: number;
+            message: string;
         };
         Usage: {
             from: components["schemas"]["Time"];
@@ -1962,6 +2125,54 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Pool"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    listWarmPools: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pools that keep something ready */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WarmPoolList"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    putWarmPool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                pool: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WarmPoolSettings"];
+            };
+        };
+        responses: {
+            /** @description The pool */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WarmPool"];
                 };
             };
             default: components["responses"]["Error"];

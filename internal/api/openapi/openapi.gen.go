@@ -206,19 +206,19 @@ func (e LimitsMaxClass) Valid() bool {
 
 // Defines values for ModelClass.
 const (
-	Llm         ModelClass = "llm"
-	Recommender ModelClass = "recommender"
-	Vision      ModelClass = "vision"
+	ModelClassLlm         ModelClass = "llm"
+	ModelClassRecommender ModelClass = "recommender"
+	ModelClassVision      ModelClass = "vision"
 )
 
 // Valid indicates whether the value is a known member of the ModelClass enum.
 func (e ModelClass) Valid() bool {
 	switch e {
-	case Llm:
+	case ModelClassLlm:
 		return true
-	case Recommender:
+	case ModelClassRecommender:
 		return true
-	case Vision:
+	case ModelClassVision:
 		return true
 	default:
 		return false
@@ -525,6 +525,102 @@ func (e TraceOutcome) Valid() bool {
 	}
 }
 
+// Defines values for WarmClassClass.
+const (
+	WarmClassClassLlm         WarmClassClass = "llm"
+	WarmClassClassRecommender WarmClassClass = "recommender"
+	WarmClassClassVision      WarmClassClass = "vision"
+)
+
+// Valid indicates whether the value is a known member of the WarmClassClass enum.
+func (e WarmClassClass) Valid() bool {
+	switch e {
+	case WarmClassClassLlm:
+		return true
+	case WarmClassClassRecommender:
+		return true
+	case WarmClassClassVision:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WarmGainClass.
+const (
+	WarmGainClassLlm         WarmGainClass = "llm"
+	WarmGainClassRecommender WarmGainClass = "recommender"
+	WarmGainClassVision      WarmGainClass = "vision"
+)
+
+// Valid indicates whether the value is a known member of the WarmGainClass enum.
+func (e WarmGainClass) Valid() bool {
+	switch e {
+	case WarmGainClassLlm:
+		return true
+	case WarmGainClassRecommender:
+		return true
+	case WarmGainClassVision:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WarmScheduleDays.
+const (
+	Fri WarmScheduleDays = "Fri"
+	Mon WarmScheduleDays = "Mon"
+	Sat WarmScheduleDays = "Sat"
+	Sun WarmScheduleDays = "Sun"
+	Thu WarmScheduleDays = "Thu"
+	Tue WarmScheduleDays = "Tue"
+	Wed WarmScheduleDays = "Wed"
+)
+
+// Valid indicates whether the value is a known member of the WarmScheduleDays enum.
+func (e WarmScheduleDays) Valid() bool {
+	switch e {
+	case Fri:
+		return true
+	case Mon:
+		return true
+	case Sat:
+		return true
+	case Sun:
+		return true
+	case Thu:
+		return true
+	case Tue:
+		return true
+	case Wed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WarmServedClass.
+const (
+	WarmServedClassLlm         WarmServedClass = "llm"
+	WarmServedClassRecommender WarmServedClass = "recommender"
+	WarmServedClassVision      WarmServedClass = "vision"
+)
+
+// Valid indicates whether the value is a known member of the WarmServedClass enum.
+func (e WarmServedClass) Valid() bool {
+	switch e {
+	case WarmServedClassLlm:
+		return true
+	case WarmServedClassRecommender:
+		return true
+	case WarmServedClassVision:
+		return true
+	default:
+		return false
+	}
+}
+
 // AcceptOlder defines model for AcceptOlder.
 type AcceptOlder struct {
 	// AcceptOlder true takes the ledger as it is for the truth
@@ -532,6 +628,18 @@ type AcceptOlder struct {
 
 	// Why For the audit
 	Why *string `json:"why,omitempty"`
+}
+
+// Activations First callers of today after a pause, by how they found their model
+type Activations struct {
+	// Cold It had to wait for a card, or a node, first
+	Cold int `json:"cold"`
+
+	// Hot A replica was kept for it
+	Hot int `json:"hot"`
+
+	// Warm A replica started at once, on a card that was there
+	Warm int `json:"warm"`
 }
 
 // Allocation defines model for Allocation.
@@ -600,7 +708,10 @@ type CardIsolation string
 
 // ColdStart defines model for ColdStart.
 type ColdStart struct {
-	MaxWaiting     *int `json:"maxWaiting,omitempty"`
+	// MaxWaiting How many callers wait at most; 0: nobody waits
+	MaxWaiting *int `json:"maxWaiting,omitempty"`
+
+	// TimeoutSeconds How long a caller waits for a replica at most: 1 to 3600
 	TimeoutSeconds *int `json:"timeoutSeconds,omitempty"`
 }
 
@@ -1479,6 +1590,129 @@ type Violation struct {
 	Subject   string `json:"subject"`
 }
 
+// WarmClass defines model for WarmClass.
+type WarmClass struct {
+	// Buffers For how many replicas a cluster keeps room, by Pods that anything else displaces
+	Buffers *int           `json:"buffers,omitempty"`
+	Class   WarmClassClass `json:"class"`
+
+	// GpuMemoryMiB Of a buffer, per card; 4096 where there are buffers
+	GpuMemoryMiB *int64 `json:"gpuMemoryMiB,omitempty"`
+
+	// Gpus Cards of a buffer; 1 where there are buffers
+	Gpus *int `json:"gpus,omitempty"`
+
+	// Hot How many models that may sleep (replicas.min 0) keep a replica: those with callers, then who was called last
+	Hot *int `json:"hot,omitempty"`
+
+	// Schedules Raise the minimum in some hours
+	Schedules *[]WarmSchedule `json:"schedules,omitempty"`
+}
+
+// WarmClassClass defines model for WarmClass.Class.
+type WarmClassClass string
+
+// WarmCount defines model for WarmCount.
+type WarmCount struct {
+	// Kept Paid for, or busy anyway
+	Kept int `json:"kept"`
+
+	// Ready Of buffers, those that hold cards now
+	Ready *int `json:"ready,omitempty"`
+
+	// Wanted Now
+	Wanted int `json:"wanted"`
+}
+
+// WarmGain What one more GPU-hour would buy, by how often models that are not kept were woken so far today
+type WarmGain struct {
+	// Activations Waits that it would have spared
+	Activations float64       `json:"activations"`
+	Class       WarmGainClass `json:"class"`
+	Message     string        `json:"message"`
+
+	// Seconds Their length together
+	Seconds float64 `json:"seconds"`
+}
+
+// WarmGainClass defines model for WarmGain.Class.
+type WarmGainClass string
+
+// WarmPool defines model for WarmPool.
+type WarmPool struct {
+	// Activations First callers of today after a pause, by how they found their model
+	Activations Activations  `json:"activations"`
+	Classes     []WarmServed `json:"classes"`
+
+	// Day In the time zone of the pool, 2006-01-02
+	Day string `json:"day"`
+
+	// Left GPU-hours
+	Left float64 `json:"left"`
+
+	// P99ActivationSeconds What 99 of 100 of today waited at most, to a fifth; left out before there was any
+	P99ActivationSeconds *float64         `json:"p99ActivationSeconds,omitempty"`
+	Pool                 string           `json:"pool"`
+	Settings             WarmPoolSettings `json:"settings"`
+
+	// SpentToday GPU-hours
+	SpentToday float64 `json:"spentToday"`
+
+	// WhatTheNextHourBuys What one more GPU-hour would buy, by how often models that are not kept were woken so far today
+	WhatTheNextHourBuys *WarmGain `json:"whatTheNextHourBuys,omitempty"`
+}
+
+// WarmPoolList defines model for WarmPoolList.
+type WarmPoolList struct {
+	Items []WarmPool `json:"items"`
+	Next  string     `json:"next"`
+}
+
+// WarmPoolSettings defines model for WarmPoolSettings.
+type WarmPoolSettings struct {
+	// Classes Served in this order: what one needs until midnight is set aside before the next gets any
+	Classes *[]WarmClass `json:"classes,omitempty"`
+
+	// GpuHoursPerDay Card hours that a day may cost: models that nobody calls, and room that is kept
+	GpuHoursPerDay *float64 `json:"gpuHoursPerDay,omitempty"`
+
+	// TimeZone Of days and schedules, by its IANA name
+	TimeZone *string `json:"timeZone,omitempty"`
+}
+
+// WarmSchedule defines model for WarmSchedule.
+type WarmSchedule struct {
+	Buffers *int `json:"buffers,omitempty"`
+
+	// Days None: every day
+	Days *[]WarmScheduleDays `json:"days,omitempty"`
+
+	// From Example: 07:00
+	From string `json:"from"`
+	Hot  *int   `json:"hot,omitempty"`
+
+	// To Not after from: on the next day
+	//
+	// Example: 11:00
+	To string `json:"to"`
+}
+
+// WarmScheduleDays defines model for WarmSchedule.Days.
+type WarmScheduleDays string
+
+// WarmServed defines model for WarmServed.
+type WarmServed struct {
+	Buffers WarmCount       `json:"buffers"`
+	Class   WarmServedClass `json:"class"`
+	Hot     WarmCount       `json:"hot"`
+
+	// Why Not all that is wanted is kept
+	Why *string `json:"why,omitempty"`
+}
+
+// WarmServedClass defines model for WarmServed.Class.
+type WarmServedClass string
+
 // ID defines model for ID.
 type ID = string
 
@@ -1610,6 +1844,9 @@ type PutTenantPoolsJSONRequestBody = AllowList
 
 // PutQuotaJSONRequestBody defines body for PutQuota for application/json ContentType.
 type PutQuotaJSONRequestBody = Cap
+
+// PutWarmPoolJSONRequestBody defines body for PutWarmPool for application/json ContentType.
+type PutWarmPoolJSONRequestBody = WarmPoolSettings
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -1930,6 +2167,23 @@ type ClientInterface interface {
 	//
 	// How the used slots of quotas and pools came to be what they are, walked back from now along the journal. A tenant reads its own quota, and the pools. It begins later than asked for where the newest 2000 entries do not reach so far.
 	GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListWarmPools performs a GET /warmpools (the `ListWarmPools` operationId) request.
+	//
+	// What pools keep ready for models that nobody calls, what that cost today and what it was good for. Admins and viewers.
+	ListWarmPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutWarmPoolWithBody performs a PUT /warmpools/{pool} (the `PutWarmPool` operationId) request,
+	// with any type of body and a specified content type.
+	//
+	// Replaces what a pool keeps ready; no classes and no GPU-hours keep nothing.
+	PutWarmPoolWithBody(ctx context.Context, pool string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutWarmPool performs a PUT /warmpools/{pool} (the `PutWarmPool` operationId) request.
+	// Takes a body of the `application/json` content type.
+	//
+	// Replaces what a pool keeps ready; no classes and no GPU-hours keep nothing.
+	PutWarmPool(ctx context.Context, pool string, body PutWarmPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // GetDiagnostics performs a GET /diagnostics (the `GetDiagnostics` operationId) request.
@@ -2708,6 +2962,53 @@ func (c *Client) GetTrace(ctx context.Context, requestId string, reqEditors ...R
 // How the used slots of quotas and pools came to be what they are, walked back from now along the journal. A tenant reads its own quota, and the pools. It begins later than asked for where the newest 2000 entries do not reach so far.
 func (c *Client) GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetUsageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWarmPools performs a GET /warmpools (the `ListWarmPools` operationId) request.
+//
+// What pools keep ready for models that nobody calls, what that cost today and what it was good for. Admins and viewers.
+func (c *Client) ListWarmPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWarmPoolsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutWarmPoolWithBody performs a PUT /warmpools/{pool} (the `PutWarmPool` operationId) request,
+// with any type of body and a specified content type.
+//
+// Replaces what a pool keeps ready; no classes and no GPU-hours keep nothing.
+func (c *Client) PutWarmPoolWithBody(ctx context.Context, pool string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutWarmPoolRequestWithBody(c.Server, pool, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutWarmPool performs a PUT /warmpools/{pool} (the `PutWarmPool` operationId) request.
+// Takes a body of the `application/json` content type.
+//
+// Replaces what a pool keeps ready; no classes and no GPU-hours keep nothing.
+func (c *Client) PutWarmPool(ctx context.Context, pool string, body PutWarmPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutWarmPoolRequest(c.Server, pool, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4565,6 +4866,80 @@ func NewGetUsageRequest(server string, params *GetUsageParams) (*http.Request, e
 	return req, nil
 }
 
+// NewListWarmPoolsRequest constructs an http.Request for the ListWarmPools method
+func NewListWarmPoolsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/warmpools")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutWarmPoolRequest calls the generic PutWarmPool builder with application/json body
+func NewPutWarmPoolRequest(server string, pool string, body PutWarmPoolJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutWarmPoolRequestWithBody(server, pool, "application/json", bodyReader)
+}
+
+// NewPutWarmPoolRequestWithBody constructs an http.Request for the PutWarmPool method, with any body, and a specified content type
+func NewPutWarmPoolRequestWithBody(server string, pool string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "pool", pool, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/warmpools/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -4934,6 +5309,27 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns a wrapper object for the known response body format(s).
 	GetUsageWithResponse(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*GetUsageResponse, error)
+
+	// ListWarmPoolsWithResponse performs a GET /warmpools (the `ListWarmPools` operationId) request.
+	//
+	// What pools keep ready for models that nobody calls, what that cost today and what it was good for. Admins and viewers.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	ListWarmPoolsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListWarmPoolsResponse, error)
+
+	// PutWarmPoolWithBodyWithResponse performs a PUT /warmpools/{pool} (the `PutWarmPool` operationId) request,
+	// with any type of body and a specified content type.
+	//
+	// Replaces what a pool keeps ready; no classes and no GPU-hours keep nothing.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	PutWarmPoolWithBodyWithResponse(ctx context.Context, pool string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutWarmPoolResponse, error)
+
+	// PutWarmPoolWithResponse performs a PUT /warmpools/{pool} (the `PutWarmPool` operationId) request.
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Replaces what a pool keeps ready; no classes and no GPU-hours keep nothing.
+	PutWarmPoolWithResponse(ctx context.Context, pool string, body PutWarmPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*PutWarmPoolResponse, error)
 }
 
 type GetDiagnosticsResponse struct {
@@ -6828,6 +7224,102 @@ func (r GetUsageResponse) ContentType() string {
 	return ""
 }
 
+type ListWarmPoolsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WarmPoolList
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListWarmPoolsResponse) GetJSON200() *WarmPoolList {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListWarmPoolsResponse) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListWarmPoolsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListWarmPoolsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListWarmPoolsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListWarmPoolsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutWarmPoolResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WarmPool
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutWarmPoolResponse) GetJSON200() *WarmPool {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r PutWarmPoolResponse) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PutWarmPoolResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutWarmPoolResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutWarmPoolResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutWarmPoolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetDiagnosticsWithResponse performs a GET /diagnostics (the `GetDiagnostics` operationId) request.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -7476,6 +7968,45 @@ func (c *ClientWithResponses) GetUsageWithResponse(ctx context.Context, params *
 		return nil, err
 	}
 	return ParseGetUsageResponse(rsp)
+}
+
+// ListWarmPoolsWithResponse performs a GET /warmpools (the `ListWarmPools` operationId) request.
+//
+// What pools keep ready for models that nobody calls, what that cost today and what it was good for. Admins and viewers.
+//
+// Returns a wrapper object for the known response body format(s).
+func (c *ClientWithResponses) ListWarmPoolsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListWarmPoolsResponse, error) {
+	rsp, err := c.ListWarmPools(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListWarmPoolsResponse(rsp)
+}
+
+// PutWarmPoolWithBodyWithResponse performs a PUT /warmpools/{pool} (the `PutWarmPool` operationId) request,
+// with any type of body and a specified content type.
+//
+// Replaces what a pool keeps ready; no classes and no GPU-hours keep nothing.
+//
+// Returns a wrapper object for the known response body format(s).
+func (c *ClientWithResponses) PutWarmPoolWithBodyWithResponse(ctx context.Context, pool string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutWarmPoolResponse, error) {
+	rsp, err := c.PutWarmPoolWithBody(ctx, pool, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutWarmPoolResponse(rsp)
+}
+
+// PutWarmPoolWithResponse performs a PUT /warmpools/{pool} (the `PutWarmPool` operationId) request.
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Replaces what a pool keeps ready; no classes and no GPU-hours keep nothing.
+func (c *ClientWithResponses) PutWarmPoolWithResponse(ctx context.Context, pool string, body PutWarmPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*PutWarmPoolResponse, error) {
+	rsp, err := c.PutWarmPool(ctx, pool, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutWarmPoolResponse(rsp)
 }
 
 // ParseGetDiagnosticsResponse parses an HTTP response from a GetDiagnosticsWithResponse call
@@ -8785,6 +9316,72 @@ func ParseGetUsageResponse(rsp *http.Response) (*GetUsageResponse, error) {
 	return response, nil
 }
 
+// ParseListWarmPoolsResponse parses an HTTP response from a ListWarmPoolsWithResponse call
+func ParseListWarmPoolsResponse(rsp *http.Response) (*ListWarmPoolsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListWarmPoolsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WarmPoolList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutWarmPoolResponse parses an HTTP response from a PutWarmPoolWithResponse call
+func ParsePutWarmPoolResponse(rsp *http.Response) (*PutWarmPoolResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutWarmPoolResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WarmPool
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 
@@ -8907,6 +9504,12 @@ type ServerInterface interface {
 
 	// (GET /usage)
 	GetUsage(c *gin.Context, params GetUsageParams)
+
+	// (GET /warmpools)
+	ListWarmPools(c *gin.Context)
+
+	// (PUT /warmpools/{pool})
+	PutWarmPool(c *gin.Context, pool string)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -9921,6 +10524,44 @@ func (siw *ServerInterfaceWrapper) GetUsage(c *gin.Context) {
 	siw.Handler.GetUsage(c, params)
 }
 
+// ListWarmPools operation middleware
+func (siw *ServerInterfaceWrapper) ListWarmPools(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListWarmPools(c)
+}
+
+// PutWarmPool operation middleware
+func (siw *ServerInterfaceWrapper) PutWarmPool(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", c.Param("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pool: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.PutWarmPool(c, pool)
+}
+
 // GinServerOptions provides options for the Gin server.
 type GinServerOptions struct {
 	BaseURL      string
@@ -9968,6 +10609,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.PUT(options.BaseURL+"/tenants/:tenant/pools", wrapper.PutTenantPools)
 	router.GET(options.BaseURL+"/pools", wrapper.ListPools)
 	router.PUT(options.BaseURL+"/pools/:pool", wrapper.PutPool)
+	router.GET(options.BaseURL+"/warmpools", wrapper.ListWarmPools)
+	router.PUT(options.BaseURL+"/warmpools/:pool", wrapper.PutWarmPool)
 	router.GET(options.BaseURL+"/usage", wrapper.GetUsage)
 	router.GET(options.BaseURL+"/keys", wrapper.ListKeys)
 	router.POST(options.BaseURL+"/keys", wrapper.CreateKey)

@@ -73,6 +73,11 @@ func (c *checker) row(r budget.Row) {
 		c.contents.Pools++
 		c.rows.Pools = append(c.rows.Pools, r)
 		c.account("pool ", r.Name, r.Cap)
+		if r.Warm != nil {
+			if err := r.Warm.Validate(); err != nil {
+				c.fail("pool "+r.Name, "keeps ready what cannot be: %v", err)
+			}
+		}
 	case budget.Reservation:
 		c.contents.Reservations++
 		c.reservation(r)

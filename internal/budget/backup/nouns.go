@@ -46,7 +46,9 @@ func decoder(section string) func(raw []byte) (budget.Row, error) {
 			return t
 		})
 	case pools:
-		return strictly(func(r poolRow, _ *moments) budget.Row { return budget.Pool{Name: r.Pool, Cap: r.Cap, Used: r.Used} })
+		return strictly(func(r poolRow, _ *moments) budget.Row {
+			return budget.Pool{Name: r.Pool, Cap: r.Cap, Used: r.Used, Warm: r.Warm}
+		})
 	case reservations:
 		return strictly(reservationOf)
 	case journal:

@@ -30,6 +30,9 @@ type poolRow struct {
 	Pool string `json:"pool"`
 	Cap  int64  `json:"cap"`
 	Used int64  `json:"used"`
+	// Warm is left out where nothing is kept, as in older documents. What that
+	// cost today is not copied.
+	Warm *modelspec.WarmPool `json:"warm,omitempty"`
 }
 
 type reservationRow struct {
@@ -143,7 +146,7 @@ func wireOf(r budget.Row) (section string, wire any, err error) {
 	case budget.Tenant:
 		return tenants, tenantRow{r.Name, r.Cap, r.Used, listed(r.Engines), listed(r.Pools), limited(r.Limits)}, nil
 	case budget.Pool:
-		return pools, poolRow{r.Name, r.Cap, r.Used}, nil
+		return pools, poolRow{r.Name, r.Cap, r.Used, r.Warm}, nil
 	case budget.Reservation:
 		return reservations, reservationRow{
 			r.Seq, r.Tenant, r.ID, r.Revision, r.Generation, r.Cost, r.Priority, r.Model, r.SpecHash, string(r.State), r.Pool, r.Node, r.Held, r.Funded, r.Submits,

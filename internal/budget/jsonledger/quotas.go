@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/modelspec"
 )
 
 // Tenants lists all tenants by name.
@@ -123,6 +124,38 @@ func (l *Ledger) SetPool(ctx context.Context, name string, limit int64) (out bud
 		return nil
 	})
 	return orZero(out, err)
+}
+
+// SetWarm replaces what a pool keeps ready.
+func (l *Ledger) SetWarm(ctx context.Context, name string, warm modelspec.WarmPool) (out budget.Pool, err error) {
+	kept, err := budget.CheckWarm(name, warm)
+	if err != nil {
+		return out, err
+	}
+	err = l.update(ctx, func(s *state) error {
+		p := s.pool(name)
+		if p == nil {
+			return budget.ErrNotFound
+		}
+		p.Warm = kept
+		out = *p
+		s.changed("ledger", budget.Ref{ID: name}, 0)
+		return nil
+	})
+	return orZero(out, err)
+}
+
+// KeepWarmDay keeps what was counted of a pool.
+func (l *Ledger) KeepWarmDay(ctx context.Context, name, day string) error {
+	if err := budget.CheckWarmDay(name, day); err != nil {
+		return err
+	}
+	return l.update(ctx, func(s *state) error {
+		if p := s.pool(name); p != nil {
+			p.WarmDay = day
+		}
+		return nil
+	})
 }
 
 // Usage returns the figures and the newest entries.

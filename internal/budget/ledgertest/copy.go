@@ -163,6 +163,8 @@ func Fill(t *testing.T, l budget.Ledger, clock *Clock) {
 	b.ok(err)
 	_, err = b.SetLimits(b.ctx, "team-a", someLimits())
 	b.ok(err)
+	_, err = b.SetWarm(b.ctx, "spare", someWarm())
+	b.ok(err)
 	b.ok(b.CreateKey(b.ctx, budget.APIKey{ID: "k1", Role: budget.RoleTenant, Tenant: "team-a", SecretHash: [32]byte{1, 2, 3}, CreatedAt: clock.Now()}))
 	b.ok(b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "running", Grantee: "team-b", At: clock.Now()}))
 	b.ok(b.AppendAudit(b.ctx, budget.AuditEntry{Who: "admin k0", What: "PUT /tenants/team-a/quota <4>", Why: "because & so", Result: "ok"}))

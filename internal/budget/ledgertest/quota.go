@@ -60,6 +60,7 @@ func runQuota(t *testing.T, open Opener) {
 		_, err = b.Tenant(b.ctx, "team-c")
 		b.is(err, budget.ErrNotFound)
 	})
+	t.Run("what a pool keeps ready", func(t *testing.T) { poolKeepsReady(t, open) })
 	t.Run("the usage is one moment of figures and entries", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, open, 8)

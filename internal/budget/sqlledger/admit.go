@@ -44,7 +44,7 @@ func (l *Ledger) figures(ctx context.Context, t *transaction) (*budget.Queue, er
 	if err != nil {
 		return nil, fmt.Errorf("read the pools: %w", err)
 	}
-	return budget.NewQueue(quotaFigures(tenantRows), pools(poolRows), t.now, l.opts.HeadWait), nil
+	return budget.NewQueue(quotaFigures(tenantRows), poolFigures(poolRows), t.now, l.opts.HeadWait), nil
 }
 
 // quotaFigures leaves the allow lists out: admission does not look at them.
@@ -52,6 +52,15 @@ func quotaFigures(rows []sqlitequery.TenantQuotum) []budget.Tenant {
 	out := make([]budget.Tenant, 0, len(rows))
 	for _, row := range rows {
 		out = append(out, budget.Tenant{Name: row.Tenant, Cap: row.Cap, Used: row.Used})
+	}
+	return out
+}
+
+// poolFigures leaves out what a pool keeps ready, which costs no slots.
+func poolFigures(rows []sqlitequery.GpuPool) []budget.Pool {
+	out := make([]budget.Pool, 0, len(rows))
+	for _, row := range rows {
+		out = append(out, budget.Pool{Name: row.Pool, Cap: row.Cap, Used: row.Used})
 	}
 	return out
 }

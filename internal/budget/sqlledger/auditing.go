@@ -38,7 +38,7 @@ func snapshotRows(ctx context.Context, q queries) (s budget.Snapshot, err error)
 	if err != nil {
 		return s, fmt.Errorf("read the pools: %w", err)
 	}
-	s.Pools = pools(poolRows)
+	s.Pools = poolFigures(poolRows)
 	if s.Reservations, err = snapshotReservations(ctx, q); err != nil {
 		return s, err
 	}

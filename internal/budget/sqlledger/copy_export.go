@@ -101,7 +101,11 @@ func exportPools(ctx context.Context, q queries, row func(budget.Row) error) err
 	if err != nil {
 		return fmt.Errorf("read the pools: %w", err)
 	}
-	for _, p := range pools(rows) {
+	list, err := pools(rows)
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
 		if err := row(p); err != nil {
 			return err
 		}

@@ -165,7 +165,11 @@ func (t *transaction) write(ctx context.Context, r budget.Row) (subject string, 
 		}
 		return "tenant " + r.Name, t.q.CopyTenant(ctx, sqlitequery.CopyTenantParams{Tenant: r.Name, Cap: r.Cap, Used: r.Used, Engines: engines, Pools: pools, Limits: limits})
 	case budget.Pool:
-		return "pool " + r.Name, t.q.CopyPool(ctx, sqlitequery.CopyPoolParams{Pool: r.Name, Cap: r.Cap, Used: r.Used})
+		warm, err := warmText(r.Name, r.Warm)
+		if err != nil {
+			return "", err
+		}
+		return "pool " + r.Name, t.q.CopyPool(ctx, sqlitequery.CopyPoolParams{Pool: r.Name, Cap: r.Cap, Used: r.Used, Warm: warm})
 	case budget.Reservation:
 		return requestOf(r.Ref), t.writeReservation(ctx, r)
 	case budget.Entry:

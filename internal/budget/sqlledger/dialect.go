@@ -137,6 +137,8 @@ type statements interface {
 	SetFirstNode(ctx context.Context, arg sqlitequery.SetFirstNodeParams) (int64, error)
 	SetLimits(ctx context.Context, arg sqlitequery.SetLimitsParams) (sqlitequery.TenantQuotum, error)
 	SetPool(ctx context.Context, arg sqlitequery.SetPoolParams) (sqlitequery.GpuPool, error)
+	SetWarm(ctx context.Context, arg sqlitequery.SetWarmParams) (int64, error)
+	KeepWarmDay(ctx context.Context, arg sqlitequery.KeepWarmDayParams) error
 	SetPools(ctx context.Context, arg sqlitequery.SetPoolsParams) (sqlitequery.TenantQuotum, error)
 	SetQuota(ctx context.Context, arg sqlitequery.SetQuotaParams) (sqlitequery.TenantQuotum, error)
 	SnapshotIntents(ctx context.Context) ([]sqlitequery.SnapshotIntentsRow, error)

@@ -110,7 +110,7 @@ func (l *Ledger) standings(ctx context.Context, q queries, refs []budget.Ref) (m
 	if err != nil {
 		return nil, err
 	}
-	queue := budget.NewQueue(quotaFigures(tenantRows), pools(poolRows), now, l.opts.HeadWait)
+	queue := budget.NewQueue(quotaFigures(tenantRows), poolFigures(poolRows), now, l.opts.HeadWait)
 	return queue.Standings(waiting, wanted), nil
 }
 

@@ -273,6 +273,14 @@ func (m *mysqlQueries) SupersedeApplies(ctx context.Context, arg sqlitequery.Sup
 	return m.q.SupersedeApplies(ctx, mysqlquery.SupersedeAppliesParams(arg))
 }
 
+func (m *mysqlQueries) SetWarm(ctx context.Context, arg sqlitequery.SetWarmParams) (int64, error) {
+	return m.q.SetWarm(ctx, mysqlquery.SetWarmParams(arg))
+}
+
+func (m *mysqlQueries) KeepWarmDay(ctx context.Context, arg sqlitequery.KeepWarmDayParams) error {
+	return m.q.KeepWarmDay(ctx, mysqlquery.KeepWarmDayParams(arg))
+}
+
 func (m *mysqlQueries) TakePoolSlots(ctx context.Context, arg sqlitequery.TakePoolSlotsParams) (int64, error) {
 	return m.q.TakePoolSlots(ctx, mysqlquery.TakePoolSlotsParams(arg))
 }

@@ -7,6 +7,7 @@ import (
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/sqlledger/sqlitequery"
+	"modeldock.io/internal/modelspec"
 )
 
 // Tenants lists all tenants by name.
@@ -126,7 +127,10 @@ func allowList(name, what string, allow []string) (string, error) {
 func (l *Ledger) Pools(ctx context.Context) ([]budget.Pool, error) {
 	return single(ctx, l, "list the pools", func(q queries) ([]budget.Pool, error) {
 		rows, err := q.ListPools(ctx)
-		return pools(rows), err
+		if err != nil {
+			return nil, err
+		}
+		return pools(rows)
 	})
 }
 
@@ -137,8 +141,45 @@ func (l *Ledger) SetPool(ctx context.Context, name string, limit int64) (budget.
 	}
 	return change(ctx, l, "set pool "+name, func(ctx context.Context, t *transaction) (budget.Pool, error) {
 		row, err := t.q.SetPool(ctx, sqlitequery.SetPoolParams{Pool: name, Cap: limit})
+		if err != nil {
+			return budget.Pool{}, err
+		}
 		t.changed("quota", budget.Ref{ID: name}, 0)
-		return budget.Pool{Name: row.Pool, Cap: row.Cap, Used: row.Used}, err
+		return pool(row)
+	})
+}
+
+// SetWarm replaces what a pool keeps ready.
+func (l *Ledger) SetWarm(ctx context.Context, name string, warm modelspec.WarmPool) (budget.Pool, error) {
+	kept, err := budget.CheckWarm(name, warm)
+	if err != nil {
+		return budget.Pool{}, err
+	}
+	text, err := warmText(name, kept)
+	if err != nil {
+		return budget.Pool{}, err
+	}
+	return change(ctx, l, "set what pool "+name+" keeps ready", func(ctx context.Context, t *transaction) (budget.Pool, error) {
+		row, err := t.q.GetPool(ctx, name)
+		if err != nil {
+			return budget.Pool{}, found(err)
+		}
+		if _, err := t.q.SetWarm(ctx, sqlitequery.SetWarmParams{Warm: text, Pool: name}); err != nil {
+			return budget.Pool{}, err
+		}
+		t.changed("ledger", budget.Ref{ID: name}, 0)
+		row.Warm = text
+		return pool(row)
+	})
+}
+
+// KeepWarmDay keeps what was counted of a pool.
+func (l *Ledger) KeepWarmDay(ctx context.Context, name, day string) error {
+	if err := budget.CheckWarmDay(name, day); err != nil {
+		return err
+	}
+	return l.touch(ctx, "keep the day of pool "+name, func(ctx context.Context, t *transaction) error {
+		return t.q.KeepWarmDay(ctx, sqlitequery.KeepWarmDayParams{WarmDay: day, Pool: name})
 	})
 }
 
@@ -159,7 +200,9 @@ func (l *Ledger) Usage(ctx context.Context, entries int) (budget.Usage, error) {
 		if err != nil {
 			return out, fmt.Errorf("read the pools: %w", err)
 		}
-		out.Pools = pools(poolRows)
+		if out.Pools, err = pools(poolRows); err != nil {
+			return out, err
+		}
 		// One more than asked for tells whether there are older ones.
 		rows, err := q.LatestJournal(ctx, int64(entries)+1)
 		if err != nil {

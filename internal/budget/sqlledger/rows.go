@@ -138,10 +138,43 @@ func tenants(rows []sqlitequery.TenantQuotum) ([]budget.Tenant, error) {
 	return out, nil
 }
 
-func pools(rows []sqlitequery.GpuPool) []budget.Pool {
+func pool(row sqlitequery.GpuPool) (budget.Pool, error) {
+	p := budget.Pool{Name: row.Pool, Cap: row.Cap, Used: row.Used}
+	if row.WarmDay != nothing {
+		p.WarmDay = row.WarmDay
+	}
+	if row.Warm == nothing {
+		return p, nil
+	}
+	p.Warm = &modelspec.WarmPool{}
+	if err := json.Unmarshal([]byte(row.Warm), p.Warm); err != nil {
+		return p, fmt.Errorf("read what pool %s keeps ready: %w", row.Pool, err)
+	}
+	return p, nil
+}
+
+// nothing is what stands where nothing is kept.
+const nothing = "{}"
+
+func warmText(pool string, warm *modelspec.WarmPool) (string, error) {
+	if warm == nil {
+		return nothing, nil
+	}
+	text, err := json.Marshal(warm)
+	if err != nil {
+		return "", fmt.Errorf("encode what pool %s keeps ready: %w", pool, err)
+	}
+	return string(text), nil
+}
+
+func pools(rows []sqlitequery.GpuPool) ([]budget.Pool, error) {
 	out := make([]budget.Pool, 0, len(rows))
 	for _, row := range rows {
-		out = append(out, budget.Pool{Name: row.Pool, Cap: row.Cap, Used: row.Used})
+		p, err := pool(row)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
 	}
-	return out
+	return out, nil
 }

@@ -19,6 +19,7 @@ type Allocation struct {
 	Namespace  string
 	Tenant, ID string // of the reservation; empty: it is nobody's of a ledger
 	MiB        int64
+	Buffer     string // pool and class that the room is kept for; empty: it is no such Pod
 }
 
 type held struct {
@@ -80,6 +81,7 @@ func heldBy(pod *corev1.Pod, cards []nodecards.Card) []held {
 		all = append(all, held{card: uuid, Allocation: Allocation{
 			UID: string(pod.UID), Namespace: pod.Namespace, MiB: mib,
 			Tenant: pod.Annotations[v1alpha1.AnnotationTenant], ID: pod.Annotations[v1alpha1.AnnotationID],
+			Buffer: pod.Annotations[v1alpha1.AnnotationBuffer],
 		}})
 	}
 	return all

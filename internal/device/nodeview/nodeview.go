@@ -183,7 +183,7 @@ func slimNode(o client.Object) {
 
 func slimPod(o client.Object) {
 	if p, ok := o.(*corev1.Pod); ok {
-		p.Annotations = only(p.Annotations, append(placement.RequestAnnotations(), v1alpha1.AnnotationCard, v1alpha1.AnnotationTenant, v1alpha1.AnnotationID)...)
+		p.Annotations = only(p.Annotations, append(placement.RequestAnnotations(), v1alpha1.AnnotationCard, v1alpha1.AnnotationTenant, v1alpha1.AnnotationID, v1alpha1.AnnotationBuffer)...)
 		p.Labels, p.Spec, p.Status = nil, corev1.PodSpec{NodeName: p.Spec.NodeName}, corev1.PodStatus{Phase: p.Status.Phase}
 	}
 }

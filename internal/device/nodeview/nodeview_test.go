@@ -191,6 +191,21 @@ func TestPodsPastTheSchedulerCount(t *testing.T) {
 	}
 }
 
+// What keeps room for a pool is told from models.
+func TestBuffersAreKnown(t *testing.T) {
+	t.Parallel()
+	buffer := pod("room", "gpu", "4000", "SIM-A")
+	buffer.Annotations[v1alpha1.AnnotationBuffer] = "default/llm"
+	b := setup(t, nil, nodeWith(t, "gpu", simulated("SIM-A", 0)), buffer, pod("one", "gpu", "1000", "SIM-A"))
+	got := map[string]string{}
+	for _, a := range b.named("gpu").Cards[0].Allocations {
+		got[a.UID] = a.Buffer
+	}
+	if len(got) != 2 || got["uid-room"] != "default/llm" || got["uid-one"] != "" {
+		t.Errorf("who keeps room: %v", got)
+	}
+}
+
 func TestCardsOfAPod(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nodeWith(t, "gpu", simulated("SIM-A", 0), simulated("SIM-B", 1)), claim("c", "gpu", "sim-b", "1000Mi"), claim("whole", "gpu", "sim-a", ""))

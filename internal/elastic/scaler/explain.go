@@ -83,7 +83,7 @@ func (s *Scaler) preview(ctx context.Context, r budget.Reservation, st delivery.
 	if err != nil {
 		return nil
 	}
-	m := &model{idle: map[string]float64{}}
+	m := newModel()
 	m.begin(st, s.cfg.Clock())
 	load, heard := loads.Of[r.Ref]
 	in := m.signals(view{loads: loads}, r, st, load, heard)

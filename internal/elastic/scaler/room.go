@@ -47,7 +47,7 @@ func (s *Scaler) makeRoom(ctx context.Context, v view) error {
 			yields, err := s.askToYield(ctx, v, ref, r)
 			errs = append(errs, err)
 			if yields {
-				asked = append(asked, ref.Tenant+"/"+ref.ID)
+				asked = append(asked, nameOf(ref))
 			}
 		}
 		if len(asked) > 0 {
@@ -69,7 +69,7 @@ func (m *model) say(note string) {
 // needsRoom: nothing serves, and a replica found no card.
 func needsRoom(st delivery.Status) bool {
 	return st.Ready == 0 && st.Wanted > 0 && slices.ContainsFunc(st.Replicas, func(r delivery.Replica) bool {
-		return r.UID == "" && r.Reason == delivery.NoFragmentFits
+		return (r.UID == "" || r.Phase == delivery.PhasePending) && r.Reason == delivery.NoFragmentFits
 	})
 }
 
@@ -139,10 +139,10 @@ func (s *Scaler) roomOn(v view, c Card, r budget.Reservation, now time.Time) ([]
 			if used.Before(replica.ReadyAt) {
 				used = replica.ReadyAt
 			}
-			refs[owner.Tenant+"/"+owner.ID] = owner.Ref
+			refs[nameOf(owner.Ref)] = owner.Ref
 			tenants = append(tenants, elastic.Tenant{
 				Name: owner.Tenant + "/" + owner.ID, Priority: owner.Priority, Batch: owner.Model.Workload == modelspec.WorkloadBatch,
-				Replicas: min(st.Asked, owner.Funded), Warm: owner.Model.Replicas.Min, InFlight: load.InFlight, Waiting: load.Waiting,
+				Replicas: min(st.Asked, owner.Funded), Warm: warmOf(v, owner), InFlight: load.InFlight, Waiting: load.Waiting,
 				ReadyAt: replica.ReadyAt, Loading: replica.ReadyAt.Sub(replica.PlacedAt), LastUsed: used, MiB: h.MiB,
 			})
 		}
@@ -156,6 +156,15 @@ func (s *Scaler) roomOn(v view, c Card, r budget.Reservation, now time.Time) ([]
 		victims = append(victims, refs[name])
 	}
 	return victims, len(names) > 0
+}
+
+// warmOf is how many replicas of a model stay: what its owner pays to keep, or
+// what its pool does.
+func warmOf(v view, r budget.Reservation) int {
+	if _, kept := v.warm[nameOf(r.Ref)]; kept {
+		return max(1, r.Model.Replicas.Min)
+	}
+	return r.Model.Replicas.Min
 }
 
 // yields: only a count that ModelDock writes can be lowered by it.

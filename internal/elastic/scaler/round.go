@@ -17,7 +17,8 @@ type view struct {
 	live     []budget.Reservation // elastic, and not being released
 	statuses map[budget.Ref]delivery.Status
 	loads    Loads
-	cards    []Card // nil: nobody makes room
+	cards    []Card            // nil: nobody makes room
+	warm     map[string]string // models that their pools keep a replica of, and why
 }
 
 // Round decides once for every model whose number of replicas may change.
@@ -31,8 +32,12 @@ func (s *Scaler) Round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// 1. Each model by itself; one that fails does not keep the others.
+	// 1. What pools keep ready.
 	var errs []error
+	if err := s.planWarm(ctx, &v); err != nil {
+		errs = append(errs, err)
+	}
+	// 2. Each model by itself; one that fails does not keep the others.
 	known := map[budget.Ref]bool{}
 	for _, r := range v.live {
 		known[r.Ref] = true
@@ -41,7 +46,8 @@ func (s *Scaler) Round(ctx context.Context) error {
 		}
 	}
 	s.keep(known)
-	// 2. Who found no card and has callers asks idle ones for theirs.
+	errs = append(errs, s.settleWarm(ctx, v))
+	// 3. Who found no card and has callers asks idle ones for theirs.
 	if v.cards != nil {
 		errs = append(errs, s.makeRoom(ctx, v))
 	}
@@ -56,6 +62,7 @@ func (s *Scaler) look(ctx context.Context) (v view, err error) {
 	if err != nil {
 		return v, fmt.Errorf("list the objects: %w", err)
 	}
+	v.warm = map[string]string{}
 	all, err := s.cfg.Ledger.List(ctx, budget.Filter{State: budget.Reserved})
 	if err != nil {
 		return v, fmt.Errorf("list the live requests: %w", err)
@@ -65,14 +72,14 @@ func (s *Scaler) look(ctx context.Context) (v view, err error) {
 			v.live = append(v.live, r)
 		}
 	}
-	if len(v.live) == 0 {
-		return v, nil
-	}
 	v.statuses = make(map[budget.Ref]delivery.Status, len(list))
 	for _, st := range list {
 		if st.Exists && st.DeletingAt.IsZero() && st.Reason != delivery.NotOwned {
 			v.statuses[st.Ref] = st
 		}
+	}
+	if len(v.live) == 0 {
+		return v, nil
 	}
 	if v.loads, err = s.cfg.Loads(ctx); err != nil {
 		v.loads = Loads{Unheard: []string{err.Error()}}
@@ -100,7 +107,12 @@ func (s *Scaler) scale(ctx context.Context, v view, r budget.Reservation) error 
 	load, heard := v.loads.Of[r.Ref]
 	in := m.signals(v, r, st, load, heard)
 	spec := s.spec(r, m)
+	spec.Warm = v.warm[nameOf(r.Ref)]
+	if done, err := s.letGo(ctx, m, r, st, load); done || err != nil {
+		return err
+	}
 	d := elastic.Decide(spec, in, m.history, elastic.Budget{}, now)
+	m.keep(d, load)
 	if paused(r) || st.OtherScaler != "" || r.Model.Acts() != modelspec.ActuatorDirect { // one writes at a time
 		return s.advise(ctx, m, r, st, d, load)
 	}
@@ -129,7 +141,7 @@ func (s *Scaler) scale(ctx context.Context, v view, r budget.Reservation) error 
 // is kept for people, and what is asked for is paid for. Between nothing and
 // one replica it is ModelDock that acts, unless a person does.
 func (s *Scaler) advise(ctx context.Context, m *model, r budget.Reservation, st delivery.Status, d elastic.Decision, load traffic.Load) error {
-	crosses := (d.Reason == elastic.ReasonIdle || d.Reason == elastic.ReasonActivated) && d.From != d.Replicas
+	crosses := (d.Reason == elastic.ReasonIdle || d.Reason == elastic.ReasonActivated || d.Reason == elastic.ReasonPrewarmed) && d.From != d.Replicas
 	if crosses && s.mayWake(r) {
 		err := s.write(ctx, m, r.Ref, st, d, busy(load))
 		if errors.Is(err, delivery.ErrScaled) {

@@ -28,6 +28,8 @@ type Ledger interface {
 	Get(ctx context.Context, ref budget.Ref) (budget.Reservation, error)
 	Grow(ctx context.Context, ref budget.Ref, replicas int) (budget.Reservation, error)
 	Shrink(ctx context.Context, ref budget.Ref, replicas int) (budget.Reservation, error)
+	Pools(ctx context.Context) ([]budget.Pool, error)
+	KeepWarmDay(ctx context.Context, pool, day string) error
 }
 
 // Target runs them.
@@ -67,6 +69,9 @@ type Config struct {
 	Loads  func(ctx context.Context) (Loads, error)
 	// Cards lets idle models make room for one that wakes; nil: they do not.
 	Cards func(ctx context.Context) ([]Card, error)
+	// Buffers has room kept for so many replicas, none for whatever is not
+	// named, and tells of how many there is room now; nil: there is no cluster.
+	Buffers func(ctx context.Context, want []Buffer) ([]int, error)
 	// Concurrency is how many requests a replica serves at once; 0: not known.
 	Concurrency func(modelspec.Model) int
 	Doubt       *delivery.Doubt
@@ -87,6 +92,7 @@ const breath = 100 * time.Millisecond
 type Scaler struct {
 	cfg   Config
 	hurry chan struct{}
+	warm  warmPools
 
 	mu     sync.Mutex
 	models map[budget.Ref]*model
@@ -102,7 +108,15 @@ type model struct {
 	note    string             // of making room
 	lead    time.Duration      // from a replica's start to its readiness, as last measured
 	idle    map[string]float64 // least share of memory since a replica was ready, by UID
+
+	kept    time.Time          // since when it runs for its pool alone; zero: it does not
+	noRoom  time.Time          // until when it is not woken before anybody asks
+	awaited time.Time          // since when the first caller after a pause waits; zero: none does
+	waits   elastic.Activation // how that caller found it
+	counted time.Time          // the last wake that was
 }
+
+func newModel() *model { return &model{idle: map[string]float64{}} }
 
 // New returns a scaler; Run starts it.
 func New(cfg Config) *Scaler {
@@ -121,13 +135,14 @@ func New(cfg Config) *Scaler {
 	if cfg.Concurrency == nil {
 		cfg.Concurrency = func(modelspec.Model) int { return 0 }
 	}
-	return &Scaler{cfg: cfg, hurry: make(chan struct{}, 1), models: map[budget.Ref]*model{}}
+	return &Scaler{cfg: cfg, hurry: make(chan struct{}, 1), models: map[budget.Ref]*model{}, warm: warmPools{of: map[string]*warmPool{}}}
 }
 
 // Run makes rounds until ctx ends: every period, and sooner on every wake.
 func (s *Scaler) Run(ctx context.Context, wake <-chan struct{}) {
 	tick := time.NewTicker(s.cfg.Period)
 	defer tick.Stop()
+	defer s.lastDays(ctx)
 	for {
 		began := time.Now()
 		if err := s.Round(ctx); err != nil && ctx.Err() == nil {
@@ -162,7 +177,7 @@ func (s *Scaler) model(ref budget.Ref) *model {
 	defer s.mu.Unlock()
 	m := s.models[ref]
 	if m == nil {
-		m = &model{idle: map[string]float64{}}
+		m = newModel()
 		s.models[ref] = m
 	}
 	return m
@@ -242,5 +257,8 @@ func (m *model) begin(st delivery.Status, now time.Time) {
 		case by < 0:
 			m.history.Downs = append(m.history.Downs, elastic.Change{At: step.At, By: -by})
 		}
+	}
+	if n := len(st.Scaling); n > 0 && st.Asked > 0 && forThePool(st.Scaling[n-1].Reason) {
+		m.kept = st.Scaling[n-1].At
 	}
 }

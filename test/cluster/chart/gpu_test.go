@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"modeldock.io/deploy"
 )
@@ -50,10 +51,13 @@ func TestDevicePluginPath(t *testing.T) {
 	h := setup(t)
 	with := gpuPath("devicePlugin", "--set", "redis.secretName=r,gpu.schedulerName=cards")
 	controller := strings.Join(argsOfContainer(t, h, "blue-modeldock-controller", with...), " ")
-	for _, flag := range []string{"--gpu=device-plugin", "--gpu-scheduler=cards", "--redis-url-file="} {
+	for _, flag := range []string{"--gpu=device-plugin", "--gpu-scheduler=cards", "--redis-url-file=", "--buffer-image=registry.k8s.io/pause:", "--buffer-priority-class=sys-blue-modeldock-buffer"} {
 		if !strings.Contains(controller, flag) {
 			t.Errorf("controllers are not told %s: %s", flag, controller)
 		}
+	}
+	if classes := render[schedulingv1.PriorityClass](t, h, "PriorityClass", with...); len(classes) != 1 || classes[0].Name != "sys-blue-modeldock-buffer" || classes[0].Value >= 0 || classes[0].GlobalDefault {
+		t.Errorf("priority classes: %+v", classes)
 	}
 	config := ""
 	for _, m := range render[corev1.ConfigMap](t, h, "ConfigMap", with...) {

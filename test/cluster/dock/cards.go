@@ -72,7 +72,7 @@ func (c *Cards) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, text := range []string{deploy.System, rights, deploy.DeviceClass} {
+	for _, text := range []string{deploy.System, rights, deploy.DeviceClass, deploy.BufferPriority} {
 		if err := c.options.Cluster.Apply(ctx, text); err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (c *Cards) startAgents(ctx context.Context) error {
 func (c *Cards) Flags() []string {
 	flags := []string{"--gpu", c.options.Path}
 	if c.options.Path == DevicePlugin {
-		flags = append(flags, "--gpu-scheduler", schedulerName)
+		flags = append(flags, "--gpu-scheduler", schedulerName, "--buffer-image", cluster.PauseImage)
 	}
 	if c.options.Redis != "" {
 		flags = append(flags, "--redis", c.options.Redis)

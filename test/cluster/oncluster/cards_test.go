@@ -104,6 +104,13 @@ func installWithCards(t *testing.T, path string) *withCards {
 	w.cards = cards
 	w.Installation = ground.InstallOn(t, Caps{Tenant: 100, Pool: 1000}, cards)
 	w.a = scenario.As(t, w, "team-a")
+	known := 0 // controllers in a row that have read the nodes; they are asked by turns
+	scenario.Eventually(t, "every controller to have read the nodes", func() bool {
+		if known++; w.a.Do(http.MethodGet, "/nodes", nil).Status != http.StatusOK {
+			known = 0
+		}
+		return known == 2*len(w.Controllers)
+	}, func() any { return known })
 	return w
 }
 
@@ -250,6 +257,8 @@ func (w *withCards) cardsStory(t *testing.T) {
 func TestCardsByDevicePlugin(t *testing.T) {
 	w := installWithCards(t, dock.DevicePlugin)
 	w.cardsStory(t)
+	t.Run("idle models make room", w.idleMakesRoom)
+	t.Run("room is kept", w.roomIsKept)
 	t.Run("nobody else decides", w.nobodyElseDecides)
 	t.Run("measured memory", w.measuredMemoryCounts)
 	t.Run("simulated node", w.largeCardElsewhere)
@@ -260,6 +269,7 @@ func TestCardsByDevicePlugin(t *testing.T) {
 func TestCardsByClaims(t *testing.T) {
 	w := installWithCards(t, dock.DRA)
 	w.cardsStory(t)
+	t.Run("idle models make room", w.idleMakesRoom)
 	scenario.VerifyClean(t, w)
 	out := kubectl(t, w.Installation, "get", "resourceclaims,resourceclaimtemplates", "-o", "name")
 	if strings.TrimSpace(out) != "" {

@@ -89,9 +89,13 @@ func (g *Ground) install(ctx context.Context, caps Caps, cards *dock.Cards) (*In
 		return nil, err
 	}
 	name := fmt.Sprint("t", g.count.Add(1))
+	flags := endsSoon()
+	if cards != nil {
+		flags = append(flags, "--min-residence=2s", "--scale-every=1s") // they change hands within seconds
+	}
 	d, err := dock.Start(ctx, dock.Options{
 		Cluster: g.Cluster, Binary: g.Binary, Dir: filepath.Join(g.Dir, name), Name: name, Database: g.Database, HasImage: true,
-		TenantCap: caps.Tenant, PoolCap: caps.Pool, Flags: endsSoon(), Cards: cards,
+		TenantCap: caps.Tenant, PoolCap: caps.Pool, Flags: flags, Cards: cards,
 	})
 	if err != nil {
 		return nil, err

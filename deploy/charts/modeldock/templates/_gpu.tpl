@@ -3,12 +3,19 @@
 {{- if eq .Values.gpu.path "devicePlugin" -}}
 - --gpu=device-plugin
 - --gpu-scheduler={{ .Values.gpu.schedulerName }}
+- --buffer-image={{ .Values.gpu.bufferImage }}
+- --buffer-priority-class={{ include "modeldock.bufferPriority" . }}
 {{- else -}}
 - --gpu=dra
 {{- end }}
 {{- if .Values.redis.secretName }}
 - --redis-url-file=/etc/modeldock/redis/url
 {{- end }}
+{{- end }}
+
+{{/* PriorityClass of Pods that keep room for warm pools. */}}
+{{- define "modeldock.bufferPriority" -}}
+{{ .Release.Namespace }}-{{ include "modeldock.name" . }}-buffer
 {{- end }}
 
 {{/* Whether a controller reads what is measured of cards. */}}

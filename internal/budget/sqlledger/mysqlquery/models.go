@@ -72,9 +72,11 @@ type FirstChunk struct {
 }
 
 type GpuPool struct {
-	Pool string
-	Cap  int64
-	Used int64
+	Pool    string
+	Cap     int64
+	Used    int64
+	Warm    string
+	WarmDay string
 }
 
 type Inference struct {

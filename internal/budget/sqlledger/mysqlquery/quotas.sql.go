@@ -10,13 +10,19 @@ import (
 )
 
 const getPool = `-- name: GetPool :one
-SELECT pool, cap, used FROM gpu_pool WHERE pool = ?
+SELECT pool, cap, used, warm, warm_day FROM gpu_pool WHERE pool = ?
 `
 
 func (q *Queries) GetPool(ctx context.Context, pool string) (GpuPool, error) {
 	row := q.db.QueryRowContext(ctx, getPool, pool)
 	var i GpuPool
-	err := row.Scan(&i.Pool, &i.Cap, &i.Used)
+	err := row.Scan(
+		&i.Pool,
+		&i.Cap,
+		&i.Used,
+		&i.Warm,
+		&i.WarmDay,
+	)
 	return i, err
 }
 
@@ -72,8 +78,22 @@ func (q *Queries) GiveTenantSlots(ctx context.Context, arg GiveTenantSlotsParams
 	return result.RowsAffected()
 }
 
+const keepWarmDay = `-- name: KeepWarmDay :exec
+UPDATE gpu_pool SET warm_day = ? WHERE pool = ?
+`
+
+type KeepWarmDayParams struct {
+	WarmDay string
+	Pool    string
+}
+
+func (q *Queries) KeepWarmDay(ctx context.Context, arg KeepWarmDayParams) error {
+	_, err := q.db.ExecContext(ctx, keepWarmDay, arg.WarmDay, arg.Pool)
+	return err
+}
+
 const listPools = `-- name: ListPools :many
-SELECT pool, cap, used FROM gpu_pool ORDER BY pool
+SELECT pool, cap, used, warm, warm_day FROM gpu_pool ORDER BY pool
 `
 
 func (q *Queries) ListPools(ctx context.Context) ([]GpuPool, error) {
@@ -85,7 +105,13 @@ func (q *Queries) ListPools(ctx context.Context) ([]GpuPool, error) {
 	var items []GpuPool
 	for rows.Next() {
 		var i GpuPool
-		if err := rows.Scan(&i.Pool, &i.Cap, &i.Used); err != nil {
+		if err := rows.Scan(
+			&i.Pool,
+			&i.Cap,
+			&i.Used,
+			&i.Warm,
+			&i.WarmDay,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -131,6 +157,23 @@ func (q *Queries) ListTenants(ctx context.Context) ([]TenantQuotum, error) {
 		return nil, err
 	}
 	return items, nil
+}
+
+const setWarm = `-- name: SetWarm :execrows
+UPDATE gpu_pool SET warm = ? WHERE pool = ?
+`
+
+type SetWarmParams struct {
+	Warm string
+	Pool string
+}
+
+func (q *Queries) SetWarm(ctx context.Context, arg SetWarmParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, setWarm, arg.Warm, arg.Pool)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const takePoolSlots = `-- name: TakePoolSlots :execrows

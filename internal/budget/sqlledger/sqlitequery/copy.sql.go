@@ -284,17 +284,23 @@ func (q *Queries) CopyIntent(ctx context.Context, arg CopyIntentParams) error {
 }
 
 const copyPool = `-- name: CopyPool :exec
-INSERT INTO gpu_pool (pool, cap, used) VALUES (?, ?, ?)
+INSERT INTO gpu_pool (pool, cap, used, warm) VALUES (?, ?, ?, ?)
 `
 
 type CopyPoolParams struct {
 	Pool string
 	Cap  int64
 	Used int64
+	Warm string
 }
 
 func (q *Queries) CopyPool(ctx context.Context, arg CopyPoolParams) error {
-	_, err := q.db.ExecContext(ctx, copyPool, arg.Pool, arg.Cap, arg.Used)
+	_, err := q.db.ExecContext(ctx, copyPool,
+		arg.Pool,
+		arg.Cap,
+		arg.Used,
+		arg.Warm,
+	)
 	return err
 }
 

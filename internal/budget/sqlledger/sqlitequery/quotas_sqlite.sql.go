@@ -74,7 +74,7 @@ func (q *Queries) SetLimits(ctx context.Context, arg SetLimitsParams) (TenantQuo
 const setPool = `-- name: SetPool :one
 INSERT INTO gpu_pool (pool, cap) VALUES (?, ?)
 ON CONFLICT (pool) DO UPDATE SET cap = excluded.cap
-RETURNING pool, cap, used
+RETURNING pool, cap, used, warm, warm_day
 `
 
 type SetPoolParams struct {
@@ -85,7 +85,13 @@ type SetPoolParams struct {
 func (q *Queries) SetPool(ctx context.Context, arg SetPoolParams) (GpuPool, error) {
 	row := q.db.QueryRowContext(ctx, setPool, arg.Pool, arg.Cap)
 	var i GpuPool
-	err := row.Scan(&i.Pool, &i.Cap, &i.Used)
+	err := row.Scan(
+		&i.Pool,
+		&i.Cap,
+		&i.Used,
+		&i.Warm,
+		&i.WarmDay,
+	)
 	return i, err
 }
 

@@ -29,7 +29,7 @@ ORDER BY tenant, id LIMIT ?;
 INSERT INTO tenant_quota (tenant, cap, used, engines, pools, limits) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: CopyPool :exec
-INSERT INTO gpu_pool (pool, cap, used) VALUES (?, ?, ?);
+INSERT INTO gpu_pool (pool, cap, used, warm) VALUES (?, ?, ?, ?);
 
 -- name: CopyReservation :exec
 INSERT INTO reservation (seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,

@@ -23,3 +23,9 @@ WHERE pool = sqlc.arg(pool) AND used + sqlc.arg(slots) <= cap;
 
 -- name: GivePoolSlots :execrows
 UPDATE gpu_pool SET used = used - sqlc.arg(slots) WHERE pool = sqlc.arg(pool);
+
+-- name: SetWarm :execrows
+UPDATE gpu_pool SET warm = sqlc.arg(warm) WHERE pool = sqlc.arg(pool);
+
+-- name: KeepWarmDay :exec
+UPDATE gpu_pool SET warm_day = sqlc.arg(warm_day) WHERE pool = sqlc.arg(pool);
