@@ -115,7 +115,7 @@ build_kubernetes() {
     return
   fi
   layer "what containers need is installed" bash -c '. scripts/lib.sh; install_packages runc containernetworking-plugins iproute2'
-  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok helm prometheus && CGO_ENABLED=0 go vet -C test/cluster -tags cluster ./... && CGO_ENABLED=0 go vet -C scheduler ./...'
+  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok helm prometheus && CGO_ENABLED=0 go vet -C test/cluster -tags cluster ./... && CGO_ENABLED=0 go vet -C scheduler ./... && CGO_ENABLED=0 go vet -C bench/schedulerperf ./...'
   kubernetes=$beside
 }
 
