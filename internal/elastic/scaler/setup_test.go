@@ -1,11 +1,13 @@
 package scaler_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -246,6 +248,8 @@ func (b *bench) List(ctx context.Context) (list []delivery.Status, err error) {
 		refs = append(refs, ref)
 	}
 	b.mu.Unlock()
+	// Who gets the card is no matter of luck.
+	slices.SortFunc(refs, func(x, y budget.Ref) int { return cmp.Compare(x.ID, y.ID) })
 	for _, ref := range refs {
 		st, err := b.Observe(ctx, ref)
 		if err != nil {

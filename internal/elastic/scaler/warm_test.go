@@ -169,7 +169,7 @@ func TestWaitsAreCounted(t *testing.T) {
 	b.warm(1, 0)
 	b.cardMiB = 6000
 	one, two := b.serve("one", 0, 1, sleepy), b.serve("two", 1, 1)
-	b.rounds(10 * time.Minute) // two has the card, and does not yield
+	b.rounds(10 * time.Minute) // once one sleeps, two has the card, and does not yield
 	b.is("one", one, 0, 1)
 	b.load(one, 1, 0)
 	b.rounds(time.Minute) // it waits for a card
