@@ -190,6 +190,7 @@ var nextActions = map[string]string{
 	"CallTheModel":                  "call it: modeldock chat MODEL \"hello\"",
 	"CreateKeyOrGrant":              "create a key (modeldock key create) or a grant (modeldock grant add)",
 	"RunLedgerVerify":               "check the ledger: modeldock ledger verify",
+	"CheckTheEndpoints":             "if this lasts, see whether the cluster lists the replica (kubectl get endpointslices) and whether the gateway reads that (its log)",
 	"CheckTheNode":                  "look at the node and its replicas: modeldock nodes",
 	"Wait":                          "wait; this goes on by itself",
 }

@@ -115,7 +115,7 @@ func (s *story) explain(ref budget.Ref) evidence.Document {
 	s.Helper()
 	doc, err := evidence.Collector{
 		Ledger: s.accounts, Store: s.accounts, Target: s.target, Clock: time.Now,
-		Endpoints: func(budget.Ref) []traffic.Endpoint { return nil },
+		Endpoints: func(budget.Ref) ([]traffic.Endpoint, error) { return nil, nil },
 	}.Explain(s.Context(), ref)
 	s.must(err)
 	return doc
