@@ -10,6 +10,10 @@ import (
 	"modeldock.io/internal/api/openapi"
 )
 
+// flags are what fields without a counterpart in a request's text are called
+// on the command line.
+var flags = map[string]string{"tenant": "--tenant NAME", "why": "--why TEXT"}
+
 // check turns an answer that is not a success into an error with its exit code.
 func check(code int, status, contentType string, body []byte) error {
 	if code < http.StatusMultipleChoices {
@@ -30,8 +34,8 @@ func check(code int, status, contentType string, body []byte) error {
 	if e.Error.Code != "" { // the gateway has errors without one
 		message += " (" + e.Error.Code + ")"
 	}
-	if field == "tenant" && code == http.StatusBadRequest {
-		message += "; on the command line: --tenant NAME"
+	if flag := flags[field]; flag != "" && code == http.StatusBadRequest {
+		message += "; on the command line: " + flag
 	}
 	exit := exitOf(code)
 	if e.Error.Code == "budget_blocked" { // a conflict with others, not with the request

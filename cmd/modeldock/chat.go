@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ func (c *cli) chatCommand() *cobra.Command {
 	var maxTokens int
 	cmd := &cobra.Command{
 		Use: "chat MODEL [PROMPT]", Short: "Stream one answer from a model",
-		Long: "Streams one answer; without PROMPT it is read from standard input.\nThe time to the first chunk and the request id go to standard error.",
+		Long: "Streams one answer; without PROMPT it is read from standard input.\nThe time to the first chunk and the request id go to standard error.\n" +
+			"Where a gateway of its own serves /v1, as on a cluster, MODELDOCK_GATEWAY is its URL.",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			conn, err := c.connect(false)
@@ -58,6 +60,9 @@ func (c *cli) chat(ctx context.Context, conn *connection, model, prompt string, 
 	data, err := json.Marshal(body)
 	if err != nil {
 		return failed(err)
+	}
+	if gateway := os.Getenv("MODELDOCK_GATEWAY"); gateway != "" && c.opts.url == "" {
+		conn.url = strings.TrimSuffix(gateway, "/")
 	}
 	start := time.Now()
 	resp, err := conn.stream(ctx, http.MethodPost, "/v1/chat/completions", data)

@@ -107,8 +107,19 @@ func (c *cli) explainTree(e openapi.Evidence) {
 		p("%s\n", plain(*e.Message))
 	}
 	if action := nextActions[text(e.NextAction)]; action != "" {
-		p("next: %s\n", strings.ReplaceAll(action, "ID", e.Id))
+		p("next: %s\n", strings.NewReplacer("ID", e.Id, "MODEL", modelOf(e)).Replace(action))
 	}
+}
+
+// modelOf is the name that callers use, without the version.
+func modelOf(e openapi.Evidence) string {
+	for _, s := range e.Steps {
+		if served, ok := s.Facts["model"].(string); ok {
+			name, _, _ := strings.Cut(served, "@")
+			return name
+		}
+	}
+	return e.Id
 }
 
 // allHold answers for steps that have no question of their own: nil while one
@@ -190,6 +201,7 @@ var nextActions = map[string]string{
 	"CallTheModel":                  "call it: modeldock chat MODEL \"hello\"",
 	"CreateKeyOrGrant":              "create a key (modeldock key create) or a grant (modeldock grant add)",
 	"RunLedgerVerify":               "check the ledger: modeldock ledger verify",
+	"CheckTheEndpoints":             "if this lasts, see whether the cluster lists the replica (kubectl get endpointslices) and whether the gateway reads that (its log)",
 	"CheckTheNode":                  "look at the node and its replicas: modeldock nodes",
 	"Wait":                          "wait; this goes on by itself",
 }

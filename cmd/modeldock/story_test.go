@@ -24,10 +24,11 @@ func TestSubmitCallExplainRelease(t *testing.T) {
 		t.Errorf("progress belongs to standard error:\n%s---\n%s", d.out, d.err)
 	}
 	a.run("explain", "demo").exits(exitPending, "budget — was the budget spent once? yes", "traffic — did the caller get the first chunk? not yet",
-		"✓ submitted", "… firstChunk", "NotCalled", "next: call it: modeldock chat")
+		"✓ submitted", "… firstChunk", "NotCalled", `next: call it: modeldock chat demo "hello"`)
 	if d := a.run("chat", "demo", "hello").exits(exitOK, "first chunk after", "request "); d.out == "\n" || strings.Contains(d.out, "data:") {
 		t.Errorf("the answer is %q", d.out)
 	}
+	apart(t, []string{"MODELDOCK_URL=http://127.0.0.1:1", "MODELDOCK_GATEWAY=" + shared.url}, "chat", "demo", "hello", "--key-file", a.flags[3]).exits(exitOK, "first chunk after")
 	if d := feed(t, "from standard input\n", append([]string{"chat", "demo", "--max-tokens", "3"}, a.flags...)...).exits(exitOK); len(strings.Fields(d.out)) > 6 {
 		t.Errorf("three tokens were asked for: %q", d.out)
 	}
@@ -250,7 +251,7 @@ func TestAdminActsForATenant(t *testing.T) {
 	boss, a := admin(t), tenant(t)
 	boss.run("submit", "--id", "one", quick, "--wait", "--tenant", a.tenant).exits(exitOK)
 	boss.run("get", "one", "--tenant", a.tenant).exits(exitOK, a.tenant)
-	boss.run("release", "one", "--force", "--tenant", a.tenant).exits(exitUsage, "why")
+	boss.run("release", "one", "--force", "--tenant", a.tenant).exits(exitUsage, "on the command line: --why TEXT")
 	boss.run("release", "one", "--force", "--why", "the node burned", "--tenant", a.tenant).exits(exitOK, "released")
 	boss.run("grant", "add", a.tenant, "one", "team-b").exits(exitOK, "team-b")
 	a.run("grant", "list", "-o", "name").exits(exitOK, a.tenant+"/one/team-b")

@@ -40,7 +40,8 @@ type Fleet interface {
 
 // Load is what the API shows of traffic.
 type Load interface {
-	Endpoints(ref budget.Ref) []traffic.Endpoint
+	// Endpoints returns what gateways see, and an error where one could not be asked.
+	Endpoints(ref budget.Ref) ([]traffic.Endpoint, error)
 	InFlight(endpointUID string) int
 	Queue(ref budget.Ref) int
 }

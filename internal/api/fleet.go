@@ -96,7 +96,8 @@ func (s *Server) version(ctx context.Context, r budget.Reservation) openapi.Mode
 	if st, err := s.Target.Observe(ctx, r.Ref); err == nil {
 		v.ReadyReplicas, v.Reason, v.Message = st.Ready, some(string(st.Reason)), some(st.Message)
 	}
-	for _, e := range s.Load.Endpoints(r.Ref) {
+	endpoints, _ := s.Load.Endpoints(r.Ref) // those that are known: evidence says what could not be read
+	for _, e := range endpoints {
 		n := s.Load.InFlight(e.UID)
 		v.InFlight += n
 		v.Endpoints = append(v.Endpoints, openapi.Endpoint{Uid: e.UID, Address: e.Address, Node: some(e.Node), Card: some(e.Card), Ready: true, InFlight: n})

@@ -44,13 +44,13 @@ func (f *fakeFleet) Nodes(context.Context) ([]openapi.Node, error) { return f.no
 
 type fakeLoad struct{ endpoints []traffic.Endpoint }
 
-func (f *fakeLoad) Endpoints(ref budget.Ref) (out []traffic.Endpoint) {
+func (f *fakeLoad) Endpoints(ref budget.Ref) (out []traffic.Endpoint, err error) {
 	for _, e := range f.endpoints {
 		if e.Owner == ref.Tenant && e.RequestID == ref.ID {
 			out = append(out, e)
 		}
 	}
-	return out
+	return out, nil
 }
 
 func (*fakeLoad) InFlight(string) int  { return 3 }

@@ -51,8 +51,8 @@ func cardWire(c local.NodeCard, simulated bool) openapi.Card {
 type load struct{ p *platform }
 
 // Endpoints returns the routable replicas of one reservation.
-func (l load) Endpoints(ref budget.Ref) []traffic.Endpoint {
-	return endpointsOf(ref, l.p.table.Endpoints())
+func (l load) Endpoints(ref budget.Ref) ([]traffic.Endpoint, error) {
+	return endpointsOf(ref, l.p.table.Endpoints()), nil
 }
 
 // InFlight counts the requests that run on a replica.

@@ -46,7 +46,7 @@ func (c *controller) forward() (http.Handler, error) {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := r.Cookie(api.SessionCookie); err != nil || r.Header.Get("Authorization") != "" {
-			openAIError(w, http.StatusNotFound, "not_found", "a controller forwards only what a signed-in console calls; call the gateway at "+strings.TrimSuffix(to, "/")+"/v1")
+			openAIError(w, http.StatusNotFound, "not_found", fmt.Sprintf("a controller forwards only what a signed-in console calls; call the gateway at %[1]s/v1, as modeldock chat does with MODELDOCK_GATEWAY=%[1]s", strings.TrimSuffix(to, "/")))
 			return
 		}
 		who, err := c.api.Identify(r)

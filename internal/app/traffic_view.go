@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -23,6 +24,7 @@ type trafficView struct {
 	InFlight  map[string]int // by endpoint UID
 	Queues    []queued
 	Loads     []traffic.Load
+	unread    error // why it is not all that gateways see
 }
 
 type queued struct {
@@ -96,8 +98,9 @@ type trafficViews struct {
 }
 
 // Endpoints implements api.Load.
-func (v *trafficViews) Endpoints(ref budget.Ref) []traffic.Endpoint {
-	return endpointsOf(ref, v.now().Endpoints)
+func (v *trafficViews) Endpoints(ref budget.Ref) ([]traffic.Endpoint, error) {
+	view := v.now()
+	return endpointsOf(ref, view.Endpoints), view.unread
 }
 
 func endpointsOf(ref budget.Ref, all []traffic.Endpoint) []traffic.Endpoint {
@@ -141,7 +144,7 @@ func (v *trafficViews) now() trafficView {
 			var err error
 			if views[i], err = ask(ctx); err != nil {
 				v.log.Warn("a gateway's endpoints cannot be read", "error", err)
-				views[i] = trafficView{}
+				views[i] = trafficView{unread: fmt.Errorf("a gateway's endpoints cannot be read: %w", err)}
 			}
 		})
 	}
@@ -168,6 +171,7 @@ func together(views []trafficView) trafficView {
 		for uid, n := range view.InFlight {
 			out.InFlight[uid] += n
 		}
+		out.unread = errors.Join(out.unread, view.unread)
 		out.Queues = append(out.Queues, view.Queues...)
 		out.Loads = append(out.Loads, view.Loads...)
 	}

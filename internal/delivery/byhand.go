@@ -33,9 +33,10 @@ func ByHandAudit(ref budget.Ref) string {
 }
 
 // Holds reports whether the object of a UID is there, or any replica that
-// carried it; an empty UID stands for whichever object there is.
+// carried it; an empty UID stands for whichever object there is. What an object
+// says of itself can be edited, its UID cannot.
 func (s Status) Holds(uid string) bool {
-	return (s.Exists && (uid == "" || s.Object.UID == uid)) || slices.Contains(s.Earlier, uid)
+	return (s.Exists && (uid == "" || s.Object.UID == uid)) || (uid != "" && s.Foreign == uid) || slices.Contains(s.Earlier, uid)
 }
 
 // honourDeletions asks for the release of what somebody is deleting.
@@ -124,7 +125,7 @@ func (r *Reconciler) stillLost(ctx context.Context, lost []lostObject) ([]lostOb
 		if err != nil {
 			return nil, fmt.Errorf("look again for object %s: %w", l.bound.Name, err)
 		}
-		if !st.Exists || st.Missing || st.Object.UID != l.bound.UID {
+		if st.Foreign != l.bound.UID && (!st.Exists || st.Missing || st.Object.UID != l.bound.UID) {
 			still = append(still, l)
 		}
 	}

@@ -73,15 +73,18 @@ func (r *Reconciler) Round(ctx context.Context) (Summary, error) {
 		return sum, err
 	}
 	there := make(map[budget.Ref]Status, len(statuses))
+	strange := map[string]bool{} // UIDs of objects that do not say whose they are
 	for _, st := range statuses {
 		if st.Ledger == r.cfg.Instance {
 			there[st.Ref] = st
+		} else if st.Ledger == "" { // what names another ledger is left to that
+			strange[st.Object.UID] = true
 		}
 	}
 	var lost []lostObject
 	var errs []error
 	for _, res := range books.reserved {
-		l, err := r.compare(ctx, res, books, there, &sum)
+		l, err := r.compare(ctx, res, books, there, strange, &sum)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("reconcile request %s of tenant %s: %w", res.ID, res.Tenant, err))
 		}
@@ -105,7 +108,7 @@ type lostObject struct {
 }
 
 // compare looks at one reservation that holds slots.
-func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, books books, there map[budget.Ref]Status, sum *Summary) (*lostObject, error) {
+func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, books books, there map[budget.Ref]Status, strange map[string]bool, sum *Summary) (*lostObject, error) {
 	if !res.ReleaseRequestedAt.IsZero() {
 		return nil, nil // the relay and the settler are at it
 	}
@@ -114,10 +117,15 @@ func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, books 
 		return nil, nil
 	}
 	st, exists := there[res.Ref]
-	if !exists || st.Object.UID != bound.UID || st.Missing {
+	note, err := "", error(nil)
+	switch here := exists && st.Object.UID == bound.UID && !st.Missing; {
+	case here:
+		note, err = r.drifted(ctx, res, bound, st)
+	case strange[bound.UID]:
+		note = "the object does not say any more that it belongs to this request"
+	default:
 		return &lostObject{res, bound}, nil
 	}
-	note, err := r.drifted(ctx, res, bound, st)
 	if err != nil || note == "" {
 		return nil, err
 	}

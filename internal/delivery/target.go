@@ -140,6 +140,9 @@ type Status struct {
 	// can delete objects: see Honouring.
 	Missing bool
 	Earlier []string
+	// Foreign is the UID of an object of this name that does not say, or does
+	// not say any more, that it is ref's.
+	Foreign string
 	// Scaling are the latest changes of Asked, oldest first.
 	Scaling []ScalingStep
 }

@@ -23,14 +23,16 @@ type Facts struct {
 	Inspection  *delivery.Inspection // what stands between object and replicas; nil: the target does not tell
 	InspectErr  error
 	Endpoints   []traffic.Endpoint
-	LiveKeys    int // of the owner
-	Grants      []budget.Grant
-	First       *traffic.Chunk
-	Latest      *traffic.Chunk
-	LastCall    *traffic.Inference // the newest, delivered or not
-	Halted      string             // why nothing is admitted, delivered or credited at present
-	ByHand      *budget.AuditEntry // somebody deleted the object, which ended the reservation
-	Now         time.Time
+	// EndpointsErr is why not every gateway could be asked for them.
+	EndpointsErr error
+	LiveKeys     int // of the owner
+	Grants       []budget.Grant
+	First        *traffic.Chunk
+	Latest       *traffic.Chunk
+	LastCall     *traffic.Inference // the newest, delivered or not
+	Halted       string             // why nothing is admitted, delivered or credited at present
+	ByHand       *budget.AuditEntry // somebody deleted the object, which ended the reservation
+	Now          time.Time
 }
 
 // Names of the steps, in the order of the path.

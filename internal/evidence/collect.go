@@ -30,10 +30,11 @@ type Observer interface {
 
 // Collector reads the facts of one reservation from the three accounts.
 type Collector struct {
-	Ledger    Ledger
-	Target    Observer
-	Store     Store
-	Endpoints func(ref budget.Ref) []traffic.Endpoint
+	Ledger Ledger
+	Target Observer
+	Store  Store
+	// Endpoints may return some and an error, where not every gateway answers.
+	Endpoints func(ref budget.Ref) ([]traffic.Endpoint, error)
 	Clock     func() time.Time
 	// Halted is why nothing is admitted, delivered or credited at present, or
 	// empty; nil: never.
@@ -159,7 +160,7 @@ func (c Collector) readAccess(ctx context.Context, ref budget.Ref, f *Facts) (er
 }
 
 func (c Collector) readTraffic(ctx context.Context, ref budget.Ref, f *Facts) (err error) {
-	f.Endpoints = c.Endpoints(ref)
+	f.Endpoints, f.EndpointsErr = c.Endpoints(ref)
 	if f.First, f.Latest, err = c.Store.Chunks(ctx, ref); err != nil {
 		return fmt.Errorf("read the first chunk: %w", err)
 	}

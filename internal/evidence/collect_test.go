@@ -117,7 +117,7 @@ func (b *bundle) collector() evidence.Collector {
 	return evidence.Collector{
 		Ledger: b.between, Store: b.ledger, Clock: time.Now,
 		Target:    observer{func() (delivery.Status, error) { return b.status, b.statusErr }},
-		Endpoints: func(budget.Ref) []traffic.Endpoint { return nil },
+		Endpoints: func(budget.Ref) ([]traffic.Endpoint, error) { return nil, nil },
 	}
 }
 

@@ -26,6 +26,8 @@ func (f Facts) routable() Step {
 	case f.asleep():
 		s.Reason = string(delivery.ScaledToZero)
 		s.Facts = map[string]any{"endpoints": 0}
+	case f.EndpointsErr != nil && f.everReady():
+		s.Status, s.Reason, s.Found = Unknown, ReasonUnreadable, f.EndpointsErr.Error()
 	case f.everReady():
 		s.Reason = ReasonNotRoutable
 		f.unroutable(&s)
@@ -33,10 +35,19 @@ func (f Facts) routable() Step {
 	return s
 }
 
+// routingDeadline is how long an endpoint of a ready replica may be on its way
+// to the gateways.
+const routingDeadline = 30 * time.Second
+
 // unroutable names why a model that was ready is not served now, where its
-// replicas tell: all of them are ending, or do not answer their health check.
+// replicas tell: all of them are ending, or do not answer their health check,
+// or are ready and still no gateway has got to know of one.
 func (f Facts) unroutable(s *Step) {
-	if f.Status == nil || f.Status.Ready > 0 || len(f.Status.Replicas) == 0 {
+	if f.Status == nil || len(f.Status.Replicas) == 0 {
+		return
+	}
+	if f.Status.Ready > 0 {
+		f.unknownToGateways(s)
 		return
 	}
 	ending, silent := 0, 0
@@ -59,6 +70,17 @@ func (f Facts) unroutable(s *Step) {
 	}
 	s.Expected = "an endpoint that takes calls"
 	s.Found = fmt.Sprintf("none: of %d replicas, %d do not answer their health check any more and %d are ending", len(f.Status.Replicas), silent, ending)
+}
+
+func (f Facts) unknownToGateways(s *Step) {
+	s.Facts = map[string]any{"endpoints": 0, "ready": f.Status.Ready}
+	r := longestReady(f.Status.Replicas)
+	if r == nil || r.ReadyAt.IsZero() || f.Now.Sub(r.ReadyAt) < routingDeadline {
+		return
+	}
+	s.Status = Broken
+	s.Expected = fmt.Sprintf("an endpoint of a ready replica within %s", routingDeadline)
+	s.Found = fmt.Sprintf("none at any gateway: %s has been ready since %s", r.Name, r.ReadyAt.UTC().Format(time.RFC3339))
 }
 
 func (f Facts) permitted() Step {

@@ -56,6 +56,8 @@ func nextAction(reason string) string {
 		return "FreeOrAddANode"
 	case string(delivery.ReplicaFailure):
 		return "AllowThePods"
+	case ReasonNotRoutable:
+		return "CheckTheEndpoints"
 	case string(delivery.ImagePullFailed):
 		return "CheckTheImage"
 	case string(delivery.ModelLoadFailed), string(delivery.CrashLooping), string(delivery.ProgressDeadlineExceeded), ReasonNotReady:

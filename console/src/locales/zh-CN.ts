@@ -277,6 +277,7 @@ export const zhCN: Messages = {
     FreeOrAddANode: '查看 Pod 为何没有节点，腾出或增加节点。',
     AllowThePods: '让命名空间的配额、限制或策略允许这些 Pod。',
     CheckTheImage: '检查镜像名称及其仓库。',
+    CheckTheEndpoints: '若一直如此，请检查 EndpointSlice 是否列出该副本，以及网关是否能读到。',
     CheckTheNode: '检查运行它的节点。',
   },
   evidence: {

@@ -88,7 +88,7 @@ func (t *Target) update(ctx context.Context, key client.ObjectKey, d delivery.De
 		if err := t.live.Get(ctx, key, &ms); err != nil {
 			return budget.Object{}, fmt.Errorf("read ModelService %s: %w", key, err)
 		}
-		if err := t.ours(&ms, d.Ref); err != nil {
+		if err := t.ours(&ms, d.Ref); err != nil && !t.edited(&ms, d.UID) {
 			return budget.Object{}, err
 		}
 		if !ms.DeletionTimestamp.IsZero() {
@@ -121,6 +121,13 @@ func (t *Target) ours(ms *v1alpha1.ModelService, ref budget.Ref) error {
 	}
 	return fmt.Errorf("apply %s: ModelService %s/%s (uid %s) belongs to %s and was left untouched; the slots are kept, and delivery succeeds by itself once it is deleted: %w",
 		ms.Name, ms.Namespace, ms.Name, ms.UID, describe(ms), delivery.ErrNameTaken)
+}
+
+// edited reports whether an object is the bound one, on which somebody changed
+// whose it is. What names another ledger is left to that one.
+func (t *Target) edited(ms *v1alpha1.ModelService, bound string) bool {
+	ledger := ledgerOf(ms)
+	return bound != "" && string(ms.UID) == bound && (ledger == "" || ledger == t.cfg.Ledger)
 }
 
 // where is the object's place: where one of its name, or a Pod of it, is

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/sqlledger"
 	"modeldock.io/internal/delivery"
@@ -115,7 +116,7 @@ func (s *story) explain(ref budget.Ref) evidence.Document {
 	s.Helper()
 	doc, err := evidence.Collector{
 		Ledger: s.accounts, Store: s.accounts, Target: s.target, Clock: time.Now,
-		Endpoints: func(budget.Ref) []traffic.Endpoint { return nil },
+		Endpoints: func(budget.Ref) ([]traffic.Endpoint, error) { return nil, nil },
 	}.Explain(s.Context(), ref)
 	s.must(err)
 	return doc
@@ -209,4 +210,71 @@ func TestReleaseGivesTheSlotsBackOnce(t *testing.T) {
 			t.Fatalf("explain says %+v", step)
 		}
 	}
+}
+
+// An object whose annotations somebody edits is still the bound one: they come
+// back, and nothing is taken for a deletion by hand.
+func TestEditedIdentityComesBack(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	ref, obj := s.serve("demo", 7)
+	s.pod(obj, "pod-1")
+	for _, key := range []string{v1alpha1.AnnotationTenant, v1alpha1.AnnotationID, v1alpha1.AnnotationLedger} {
+		ms := s.stored(obj.Name)
+		was := ms.Annotations[key]
+		if ms.Annotations[key] = "somebody"; key == v1alpha1.AnnotationLedger {
+			delete(ms.Annotations, key)
+		}
+		s.must(s.api.Update(t.Context(), ms))
+		s.eventually(key+" is as it was", func() error {
+			if now := s.stored(obj.Name); now == nil || now.Annotations[key] != was {
+				return fmt.Errorf("%+v: %w", now, errNotYet)
+			}
+			return nil
+		})
+	}
+	r, err := s.accounts.Get(t.Context(), ref)
+	s.must(err)
+	if string(s.stored(obj.Name).UID) != obj.UID || r.State != budget.Reserved || !r.ReleaseRequestedAt.IsZero() {
+		t.Fatalf("the reservation: %+v", r)
+	}
+}
+
+// An object that says it is another ledger's is not written to; its slots are
+// held by its UID, through a release until it and its Pods are gone.
+func TestGivenAwayObjectHoldsItsSlots(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	ref, obj := s.serve("demo", 7)
+	pod := s.pod(obj, "pod-1")
+	ms := s.stored(obj.Name)
+	ms.Annotations[v1alpha1.AnnotationLedger] = "ledger-2"
+	s.must(s.api.Update(t.Context(), ms))
+	s.eventually("it is seen", func() error {
+		if st := s.observe(ref); st.Foreign != obj.UID || !st.Holds(obj.UID) {
+			return fmt.Errorf("%+v: %w", st, errNotYet)
+		}
+		return nil
+	})
+	time.Sleep(time.Second) // ten rounds of the walk both ways
+	r, err := s.accounts.Get(t.Context(), ref)
+	s.must(err)
+	if !r.ReleaseRequestedAt.IsZero() {
+		t.Fatalf("it counts as deleted by hand: %+v", r)
+	}
+	_, err = s.accounts.RequestRelease(t.Context(), ref)
+	s.must(err)
+	s.eventually("the deletion begins", func() error {
+		if ms := s.stored(obj.Name); ms == nil || ms.DeletionTimestamp == nil {
+			return errNotYet
+		}
+		return nil
+	})
+	time.Sleep(time.Second) // rounds of the settler, which must not credit
+	if s.used() != 7 {
+		t.Fatalf("%d slots are used while the Pod runs", s.used())
+	}
+	force(s.bench, obj.Name)
+	s.end(pod)
+	s.released(ref)
 }

@@ -96,7 +96,7 @@ func (t *Target) observeLive(ctx context.Context, ref budget.Ref, key client.Obj
 // left of one that is gone, or nothing. foreign is the UID of somebody else's
 // object of the same name, if there is one.
 func (t *Target) withoutObject(ref budget.Ref, key client.ObjectKey, left remains, foreign types.UID) delivery.Status {
-	st := delivery.Status{Ref: ref, ObservedAt: t.cfg.Clock()}
+	st := delivery.Status{Ref: ref, Foreign: string(foreign), ObservedAt: t.cfg.Clock()}
 	uids := slices.DeleteFunc(left.uids(), func(u types.UID) bool { return u == foreign })
 	if len(uids) == 0 {
 		st.Object, st.Last, st.LastFailure = t.proofs.of(key.Namespace, key.Name)
