@@ -26,19 +26,50 @@ check() {
   done
   scripts/generated.sh check >/dev/null || missing "generated code is not that of its sources: make generate"
   go run ./deploy/licences >/dev/null || missing "a licence of others (above)"
-  known_vulnerabilities || missing "known vulnerabilities (above), or they could not be looked up"
+  known_in_go
+  known_in_console
   [ "$wrong" = 0 ] && say "this commit is fit to be $version"
 }
 
-# known_vulnerabilities fails if our code calls anything that has one. It asks
-# https://vuln.go.dev, or the database in VULNDB.
-known_vulnerabilities() {
-  local tool="$cache/govulncheck-$govulncheck_version/govulncheck" folder
-  [ -x "$tool" ] || GOBIN="$(dirname "$tool")" GOFLAGS=-mod=mod go install "golang.org/x/vuln/cmd/govulncheck@$govulncheck_version"
+# known_in_go looks for known vulnerabilities that our Go code calls. It asks
+# https://vuln.go.dev, or the copy that VULNDB names (file:///…).
+known_in_go() {
+  local tool="$cache/govulncheck-$govulncheck_version/govulncheck" database="${VULNDB:-https://vuln.go.dev}" folder why
+  if [ ! -x "$tool" ] && ! why=$(GOBIN="$(dirname "$tool")" GOFLAGS=-mod=mod go install "golang.org/x/vuln/cmd/govulncheck@$govulncheck_version" 2>&1); then
+    missing "govulncheck $govulncheck_version cannot be installed, so nobody looked for known vulnerabilities of Go modules: ${why##*$'\n'}"
+    return
+  fi
+  if [[ $database == http* ]] && ! why=$(curl -fsS -m 20 -o /dev/null "$database/index/db.json" 2>&1); then
+    missing "known vulnerabilities of Go modules could not be looked up: $database does not answer (${why#curl: }); run this where it does, or name a copy by VULNDB=file:///…"
+    return
+  fi
   for folder in . scheduler; do
-    "$tool" ${VULNDB:+-db "$VULNDB"} -C "$folder" ./cmd/... || return 1
+    "$tool" -db "$database" -C "$folder" ./cmd/... || missing "$folder/cmd calls what has known vulnerabilities (above)"
   done
-  (cd console && npm audit --omit=dev --audit-level=high) || return 1
+}
+
+# known_in_console looks for those of what the console is bundled from.
+known_in_console() {
+  local said
+  if ! command -v npm >/dev/null; then
+    missing "npm is not installed, so nobody looked for known vulnerabilities of the console"
+  elif ! said=$(cd console && npm audit --omit=dev --audit-level=high --json 2>/dev/null); then
+    if node -e 'process.exit(JSON.parse(require("fs").readFileSync(0)).vulnerabilities ? 0 : 1)' <<<"$said" 2>/dev/null; then
+      (cd console && npm audit --omit=dev --audit-level=high) >&2 || true
+      missing "the console is bundled from what has known vulnerabilities (above)"
+    else
+      missing "known vulnerabilities of the console could not be looked up: $(npm config get registry) does not answer npm audit; run this where it does"
+    fi
+  fi
+}
+
+# console_components lists what the console is bundled from, without what npm
+# makes anew each time.
+console_components() {
+  (cd console && npm sbom --omit=dev --package-lock-only --sbom-format=cyclonedx) | node -e '
+    const list = JSON.parse(require("fs").readFileSync(0)); delete list.serialNumber; delete list.metadata.timestamp
+    if (!list.components?.length) { throw new Error("npm names no components of the console") }
+    console.log(JSON.stringify(list, null, 2))'
 }
 
 # build makes everything that is given away, with a checksum for each file.
@@ -52,6 +83,7 @@ build() {
     CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false -ldflags "-s -w -buildid= -X main.version=$version" -o "$program" ./cmd/modeldock
     bin/image --binary "$program" --version "$version" --components "$program.cdx.json"
   done
+  console_components >"$out/modeldock-$version-console.cdx.json"
   scripts/image.sh "$version"
   cp bin/images/*.tar "$out/"
   helm=$(ls "$cache"/helm-*/helm 2>/dev/null | tail -n 1)
