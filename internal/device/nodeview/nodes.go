@@ -1,6 +1,7 @@
 package nodeview
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -86,6 +87,9 @@ func (c *Cluster) node(name string) (Node, error) {
 				out.Allocations = append(out.Allocations, h.Allocation)
 			}
 		}
+		slices.SortFunc(out.Allocations, func(a, b Allocation) int {
+			return cmp.Or(strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.ID, b.ID), strings.Compare(a.UID, b.UID))
+		})
 		n.Cards = append(n.Cards, out)
 	}
 	return n, nil
