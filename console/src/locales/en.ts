@@ -107,7 +107,7 @@ export const en = {
     lead: 'Every ask for capacity, and why it stands where it stands.',
     new: 'New request',
     all: 'All',
-    filter: 'Filter by id, reason, tenant or model',
+    filter: 'Id, reason, tenant or model',
     filterLabel: 'Filter requests',
     stateFilter: 'State',
     shown: '{n} request | {n} requests',
