@@ -83,6 +83,13 @@ export const api = createClient<paths>({
 });
 api.use(session);
 
+/** Whether the server answers at all, whatever it says. */
+export const isReachable = (path: string): Promise<boolean> =>
+  globalThis.fetch(path, { method: 'HEAD', cache: 'no-store' }).then(
+    () => true,
+    () => false,
+  );
+
 interface Answer<T> {
   data?: T;
   error?: unknown;

@@ -169,6 +169,19 @@ describe('LiveUpdates', () => {
     expect(FakeSource.all).toHaveLength(2);
   });
 
+  test('since when nothing is heard is known until it is heard again', () => {
+    source().say('open');
+    expect(live.lostAt.value).toBeUndefined();
+    const now = Date.now();
+    source().say('error');
+    expect(live.lostAt.value).toBe(now);
+    vi.setSystemTime(now + 5_000);
+    source().say('error'); // another try failed
+    expect(live.lostAt.value).toBe(now);
+    source().say('open');
+    expect(live.lostAt.value).toBeUndefined();
+  });
+
   test('a tab that is hidden for a minute gives its connection back, and takes a new one when it is seen', async () => {
     const visibility = vi.spyOn(document, 'visibilityState', 'get').mockReturnValue('hidden');
     document.dispatchEvent(new Event('visibilitychange'));

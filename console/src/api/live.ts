@@ -63,6 +63,8 @@ export function parseHint(data: string): Hint | undefined {
  */
 export class LiveUpdates {
   readonly state: Ref<LiveState> = ref('connecting');
+  /** Since when nothing was heard, in ms since 1970; what is shown may be that old. */
+  readonly lostAt: Ref<number | undefined> = ref();
   private source: EventSource | undefined;
   private changed = new Map<string, Hint>();
   private settle: ReturnType<typeof setTimeout> | undefined;
@@ -84,6 +86,7 @@ export class LiveUpdates {
     document.removeEventListener('visibilitychange', this.onVisibility);
     for (const timer of [this.settle, this.hidden, this.retry]) clearTimeout(timer);
     this.changed.clear();
+    this.lostAt.value = undefined;
     this.close();
   }
 
@@ -91,13 +94,17 @@ export class LiveUpdates {
     this.close();
     const source = new EventSource('/events');
     this.source = source;
-    source.addEventListener('open', () => (this.state.value = 'live'));
+    source.addEventListener('open', () => {
+      this.state.value = 'live';
+      this.lostAt.value = undefined;
+    });
     source.addEventListener('reset', () => void this.cache.invalidateQueries());
     for (const topic of TOPICS) {
       source.addEventListener(topic, (e) => this.onHint(topic, e as MessageEvent<string>));
     }
     source.addEventListener('error', () => {
       this.state.value = 'reconnecting';
+      this.lostAt.value ??= Date.now();
       // A refused stream is closed for good by the browser: ask again, unless stopped.
       if (source.readyState !== EventSource.CLOSED || !this.started) return;
       clearTimeout(this.retry);
@@ -116,6 +123,7 @@ export class LiveUpdates {
       this.hidden = setTimeout(() => {
         this.close();
         this.state.value = 'paused';
+        this.lostAt.value ??= Date.now();
       }, HIDDEN_MS);
     } else if (this.started && !this.source) {
       this.state.value = 'connecting';

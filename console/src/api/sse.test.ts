@@ -26,6 +26,13 @@ describe('SseParser', () => {
     ]);
   });
 
+  test('hands comments to who wants them, wherever they are split', () => {
+    const said: string[] = [];
+    const parser = new SseParser((text) => said.push(text));
+    for (const part of [': model', 'dock position=2\n', ':\n\ndata: x\n\n']) parser.push(part);
+    expect(said).toEqual(['modeldock position=2', '']);
+  });
+
   test('drops a byte order mark, comments, unknown fields and events without data', () => {
     expect(
       all(['\uFEFFdata: x\n\n', ': ping\n\n', 'retry: 5\n\n', 'event: empty\n\n', 'data\n\n']),

@@ -7,8 +7,9 @@ export interface ServerEvent {
 
 /**
  * A parser of server-sent events that is fed text as it arrives: an event,
- * a line or a CRLF may be split anywhere. Comments are dropped; an event that
- * the end of the stream cuts off is never delivered.
+ * a line or a CRLF may be split anywhere. Comments are no events and go to
+ * whoever wants them; an event that the end of the stream cuts off is never
+ * delivered.
  */
 export class SseParser {
   private buffer = '';
@@ -16,6 +17,8 @@ export class SseParser {
   private event = '';
   private id = '';
   private first = true;
+
+  constructor(private readonly onComment: (text: string) => void = () => undefined) {}
 
   /** Returns the events that `chunk` completes. */
   push(chunk: string): ServerEvent[] {
@@ -51,7 +54,10 @@ export class SseParser {
 
   private line(text: string): ServerEvent | undefined {
     if (text === '') return this.dispatch();
-    if (text.startsWith(':')) return undefined;
+    if (text.startsWith(':')) {
+      this.onComment(text.slice(1).trim());
+      return undefined;
+    }
     const colon = text.indexOf(':');
     const field = colon < 0 ? text : text.slice(0, colon);
     let value = colon < 0 ? '' : text.slice(colon + 1);
@@ -72,8 +78,11 @@ export class SseParser {
 }
 
 /** Reads a response body as server-sent events. */
-export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
-  const parser = new SseParser();
+export async function* readEvents(
+  body: ReadableStream<Uint8Array>,
+  onComment?: (text: string) => void,
+): AsyncGenerator<ServerEvent> {
+  const parser = new SseParser(onComment);
   const decoder = new TextDecoder();
   const reader = body.getReader();
   try {

@@ -1,4 +1,7 @@
 import { createRouter, createWebHistory, type RouteRecordRaw } from 'vue-router';
+import { isReachable } from '@/api/client';
+import { useToasts } from '@/ui/toast';
+import { i18n } from './i18n';
 import { useSession } from './session';
 
 declare module 'vue-router' {
@@ -90,11 +93,14 @@ router.beforeEach((to) => {
 });
 
 // After an upgrade the files of the old page are gone: load the page once more,
-// and only once, so that a broken server does not make it reload for ever.
+// and only once, so that a broken server does not make it reload for ever. If
+// the server is away, the page that is shown is better than none.
 const RELOADED = 'modeldock.reloaded';
-router.onError((error: Error, to) => {
+router.onError(async (error: Error, to) => {
   if (!/dynamically imported module|module script failed|preload/i.test(error.message)) return;
   if (sessionStorage.getItem(RELOADED) === to.fullPath) return;
+  if (!(await isReachable(import.meta.env.BASE_URL)))
+    return useToasts().show(i18n.global.t('errors.unreachable'), 'bad');
   sessionStorage.setItem(RELOADED, to.fullPath);
   location.assign(router.resolve(to.fullPath).href);
 });

@@ -125,6 +125,37 @@ describe.each([
   });
 });
 
+test('on a narrow screen the evidence is one column of whole cards, and nothing covers another', async () => {
+  const { page, close } = await watch(browser, dock.url, { theme: 'dark', locale: 'zh-CN' });
+  await signIn(page, dock.url, dock.keys.admin);
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.goto(`${dock.url}/console/evidence/team-a/waits`);
+  await page.getByTestId('verdict').waitFor();
+  const boxes = await page
+    .locator('main article')
+    .evaluateAll((all) => all.map((e) => e.getBoundingClientRect().width));
+  expect(Math.min(...boxes)).toBeGreaterThan(200);
+  // The last step can be reached: the page scrolls.
+  await page.locator('main article').last().scrollIntoViewIfNeeded();
+  const { y = 0 } = (await page.locator('main article').last().boundingBox()) ?? {};
+  expect(y).toBeLessThan(800);
+
+  await page.goto(`${dock.url}/console/playground`);
+  await page.locator('main textarea').waitFor();
+  const title = await page.locator('main h1').boundingBox();
+  const picker = await page.getByRole('combobox').boundingBox();
+  expect(picker?.y).toBeGreaterThanOrEqual((title?.y ?? 0) + (title?.height ?? 0));
+
+  await page.goto(`${dock.url}/console/requests/team-a/runs`);
+  const buttons = page.getByRole('dialog').locator('footer button');
+  await buttons.nth(2).waitFor();
+  for (const button of await buttons.all()) {
+    const box = await button.boundingBox();
+    expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(390);
+  }
+  await close();
+});
+
 test('at 1280, at 800 and at 390 pixels nothing is cut off sideways', async () => {
   const { page, close } = await watch(browser, dock.url);
   await signIn(page, dock.url, dock.keys.admin);

@@ -42,7 +42,7 @@ createServer((req, res) => {
     }
     for (const content of answersTo(prompt)) send({ content });
     if (prompt === 'break off') {
-      setTimeout(() => res.destroy(), 50);
+      setTimeout(() => res.destroy(), 500); // the browser has read what came before
       return;
     }
     res.end('data: [DONE]\n\n');

@@ -111,3 +111,59 @@ test('stop ends the call at the engine, and the trace says who ended it', async 
   expect(trace.outcome).toBe('client_cancelled');
   await close();
 });
+
+test('the events are there as they came, and the call as code of one’s own', async () => {
+  const { page, context, close } = await watch(browser, dock.url);
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await open(page, 'odd');
+  await ask(page, 'hostile');
+  await page.getByTestId('answer').locator('strong', { hasText: 'bold' }).waitFor();
+
+  // By keys: open the events of the answer.
+  await page.getByText(/^\d+ raw events$/).focus();
+  await page.keyboard.press('Enter');
+  const raw = await page.getByTestId('raw').innerText();
+  expect(raw).toContain('data: {"id":"c"');
+  expect(raw).toContain('<img src=x onerror=');
+  expect(raw.trimEnd().endsWith('data: [DONE]')).toBe(true);
+
+  await page.getByRole('button', { name: 'Code for this call' }).click();
+  const code = page.getByTestId('snippet');
+  await code.getByText(`curl -N '${dock.url}/v1/chat/completions'`).waitFor();
+  await code.getByText('"content":"hostile"').waitFor();
+  expect(await code.innerText()).not.toContain('mdk_');
+  await page.getByRole('button', { name: 'Python' }).click();
+  await code.getByText('from openai import OpenAI').waitFor();
+  await page.getByRole('button', { name: 'Copy' }).click();
+  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('model="odd"');
+  await close();
+});
+
+test('while a model starts, the waiting room says the place and how long', async () => {
+  const key = dock.keys['team-b'];
+  const model = { args: ['--load-time=12s'] };
+  const made = await dock.call(key, 'POST', '/requests', {
+    id: 'slow',
+    cost: 1,
+    priority: 50,
+    model,
+  });
+  expect(made.status, await made.text()).toBe(202);
+  await until('the slow model being served', async () => {
+    const { items } = (await (await dock.call(key, 'GET', '/models')).json()) as {
+      items: unknown[];
+    };
+    return items.length > 0 ? true : undefined;
+  });
+  const { page, close } = await watch(browser, dock.url);
+  await signIn(page, dock.url, key);
+  await page.goto(`${dock.url}/console/playground?model=slow`);
+  await page.getByRole('combobox', { name: 'Model' }).getByText('slow', { exact: true }).waitFor();
+  await ask(page, 'hello');
+  const room = page.getByTestId('waiting-room');
+  await room.getByText(/number 1 in the waiting room, about \d+s to go/).waitFor();
+  await page.getByTestId('first-chunk').waitFor();
+  expect(await room.count()).toBe(0);
+  await close();
+});

@@ -129,6 +129,10 @@ test('a viewer reads everything and is offered nothing to change', async () => {
   expect(await page.getByRole('button', { name: 'Release', exact: true }).count()).toBe(0);
   await page.keyboard.press('Escape');
   expect(await page.getByRole('button', { name: 'New request' }).count()).toBe(0);
+  // It may call no model, and is not offered any.
+  await page.goto(`${dock.url}/console/playground`);
+  await page.getByText('A viewer calls no models').waitFor();
+  expect(await page.getByRole('combobox', { name: 'Model' }).isDisabled()).toBe(true);
   await close();
 });
 

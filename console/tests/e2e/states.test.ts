@@ -263,3 +263,21 @@ test('what only an admin may see is not asked for by others, and says so', async
   expect(asked).not.toContain('/ledger/verify');
   await close();
 });
+
+test('while the server is away every view says since when, and for how long', async () => {
+  const gone = await startModelDock();
+  const { page, close } = await watch(browser, gone.url, { expectError: ['ERR_'] });
+  await signIn(page, gone.url, gone.keys['team-a'], 'models');
+  await page.getByText('No model is served yet').waitFor();
+  expect(await page.getByTestId('stale').count()).toBe(0);
+  await gone.stop();
+  const stale = page.getByTestId('stale');
+  await stale.getByText(/^No connection to ModelDock since \d{4}-\d\d-\d\d \d\d:/).waitFor();
+  await stale.getByText(/^\d+s$/).waitFor();
+  // What was read stays; a view whose files cannot be fetched does not lead to an error page.
+  await page.getByRole('link', { name: 'Simulate' }).click();
+  await page.getByText('ModelDock cannot be reached').waitFor();
+  await page.getByText('No model is served yet').waitFor();
+  await stale.waitFor();
+  await close();
+});

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Key, VerifyReport } from '@/api/client';
-import { effectOf, goodName, keyState, readCap, sortKeys, verdictOf } from './rules';
+import { goodName } from '@/app/names';
+import { effectOf, keyState, readCap, sortKeys, verdictOf } from './rules';
 
 test.each([
   ['a', true],

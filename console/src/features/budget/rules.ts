@@ -8,11 +8,6 @@ export interface CapOf {
   cap: number;
 }
 
-const NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$/;
-
-/** Whether the server takes this as the name of a tenant, a pool or a model. */
-export const goodName = (name: string) => NAME.test(name.trim());
-
 /** A cap as typed: a whole number of slots that the page can hold exactly, or nothing. */
 export function readCap(text: string): number | undefined {
   if (!/^\d{1,16}$/.test(text.trim())) return undefined;

@@ -1,13 +1,14 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ApiError, useCredentials } from '@/api/client';
-import { streamChat, type ChatEvents } from './chat';
+import { parseWaiting, streamChat, type ChatEvents, type Waiting } from './chat';
 import { choices } from './models';
 import { firstChunkMs, perSecondText, rate } from './speed';
 
 const chunk = (delta: object, more: object = {}) =>
   `data: ${JSON.stringify({ choices: [{ delta }], ...more })}\n\n`;
 let sent: [string, RequestInit][] = [];
+let said: { waits: Waiting[]; raw: string[] };
 
 function serve(parts: string[], init: ResponseInit = {}) {
   vi.stubGlobal('fetch', (url: string, request: RequestInit) => {
@@ -24,11 +25,15 @@ function serve(parts: string[], init: ResponseInit = {}) {
 
 const run = async (model = 'm') => {
   const got = { id: '', text: '', reasoning: '', tokens: 0 };
+  const waits: Waiting[] = [];
+  const raw: string[] = [];
   const on: ChatEvents = {
     onRequestId: (id) => (got.id = id),
     onContent: (t) => (got.text += t),
     onReasoning: (t) => (got.reasoning += t),
     onUsage: (n) => (got.tokens = n),
+    onWaiting: (place) => waits.push(place),
+    onRaw: (line) => raw.push(line),
   };
   const error = await streamChat(
     model,
@@ -39,6 +44,7 @@ const run = async (model = 'm') => {
     () => undefined,
     (e: unknown) => e as ApiError,
   );
+  said = { waits, raw };
   return { ...got, error };
 };
 
@@ -73,6 +79,28 @@ describe('streamChat', () => {
     expect(JSON.parse(String(request.body))).toMatchObject({ model: 'owner/m@v2', stream: true });
   });
 
+  test('asks for news of the wait, hands them on, and keeps every event as it came', async () => {
+    serve([
+      ': modeldock position=3 seconds=12\n\n',
+      ': ping\n\n: modeldock position=1 seconds=2\n\n',
+      'data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n',
+    ]);
+    expect((await run()).text).toBe('x');
+    expect(sent[0]?.[1]).toMatchObject({ headers: { 'x-modeldock-progress': '1' } });
+    expect(said.waits).toEqual([
+      { position: 3, seconds: 12 },
+      { position: 1, seconds: 2 },
+    ]);
+    expect(said.raw).toEqual([
+      ': modeldock position=3 seconds=12',
+      ': ping',
+      ': modeldock position=1 seconds=2',
+      'data: {"choices":[{"delta":{"content":"x"}}]}',
+      'data: [DONE]',
+    ]);
+    expect(parseWaiting('modeldock position=x seconds=1')).toBeUndefined();
+  });
+
   test('an error inside the stream is an error, with what came before', async () => {
     serve([
       chunk({ content: 'Hel' }),
@@ -86,6 +114,14 @@ describe('streamChat', () => {
   test('an end without [DONE] is never a clean end', async () => {
     serve([chunk({ content: 'Hel' })]);
     expect((await run()).error).toMatchObject({ code: 'stream_cut' });
+  });
+
+  test('a connection that breaks is said as that, also before anything was read', async () => {
+    vi.stubGlobal('fetch', () => {
+      const body = new ReadableStream({ start: (c) => c.error(new TypeError('network error')) });
+      return Promise.resolve(new Response(body));
+    });
+    expect((await run()).error).toMatchObject({ code: 'stream_cut', message: 'network error' });
   });
 
   test('a refusal keeps its words, its code, when to come back, and the request id', async () => {

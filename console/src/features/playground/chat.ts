@@ -13,6 +13,22 @@ export interface ChatEvents {
   onContent(text: string): void;
   onReasoning(text: string): void;
   onUsage(completionTokens: number): void;
+  /** What the waiting room says while no replica has a place. */
+  onWaiting(place: Waiting): void;
+  /** Every event as it came, for a reader who wants to see it. */
+  onRaw(line: string): void;
+}
+
+/** A place in the waiting room: 1 is next. */
+export interface Waiting {
+  position: number;
+  seconds: number;
+}
+
+/** Reads the gateway's comment "modeldock position=3 seconds=12"; others say nothing of a wait. */
+export function parseWaiting(comment: string): Waiting | undefined {
+  const found = /^modeldock position=(\d+) seconds=(\d+)$/.exec(comment);
+  return found ? { position: Number(found[1]), seconds: Number(found[2]) } : undefined;
 }
 
 /**
@@ -31,12 +47,26 @@ export async function streamChat(
   if (requestId) on.onRequestId(requestId);
   if (!response.ok) throw apiError(response, await readJson(response));
   if (!response.body) throw new ApiError(response.status, 'stream_cut', 'the answer has no body');
-  for await (const event of readEvents(response.body)) {
-    if (event.data === '[DONE]') return;
-    readChunk(event.data, response.status, on);
+  const onComment = (text: string) => {
+    on.onRaw(`: ${text}`);
+    const place = parseWaiting(text);
+    if (place) on.onWaiting(place);
+  };
+  try {
+    for await (const event of readEvents(response.body, onComment)) {
+      on.onRaw(`data: ${event.data}`);
+      if (event.data === '[DONE]') return;
+      readChunk(event.data, response.status, on);
+    }
+  } catch (cause) {
+    if (signal.aborted || cause instanceof ApiError) throw cause;
+    // The connection broke: the browser says no more than that.
+    throw new ApiError(response.status, 'stream_cut', text(cause));
   }
   throw new ApiError(response.status, 'stream_cut', 'the stream ended without [DONE]');
 }
+
+const text = (cause: unknown) => (cause instanceof Error ? cause.message : String(cause));
 
 async function post(
   model: string,
@@ -47,7 +77,12 @@ async function post(
     return await fetch('/v1/chat/completions', {
       method: 'POST',
       credentials: 'same-origin',
-      headers: { 'Content-Type': 'application/json', ...csrfHeaders() },
+      headers: {
+        'Content-Type': 'application/json',
+        // To be told of the wait while a model wakes.
+        'x-modeldock-progress': '1',
+        ...csrfHeaders(),
+      },
       body: JSON.stringify({
         model,
         messages,
@@ -58,7 +93,7 @@ async function post(
     });
   } catch (cause) {
     if (signal.aborted) throw cause;
-    throw new ApiError(0, 'unreachable', cause instanceof Error ? cause.message : String(cause));
+    throw new ApiError(0, 'unreachable', text(cause));
   }
 }
 

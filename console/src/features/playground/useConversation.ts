@@ -1,7 +1,8 @@
 import { onScopeDispose, shallowReactive, shallowRef, type ShallowReactive } from 'vue';
 import type { Token } from 'marked';
-import { streamChat, type Message } from './chat';
+import { streamChat, type Message, type Waiting } from './chat';
 import type { GrowingMarkdown } from './markdown';
+import { RawEvents } from './raw';
 import type { Timing } from './speed';
 
 export type TurnState = 'waiting' | 'streaming' | 'done' | 'stopped' | 'failed';
@@ -18,6 +19,9 @@ export interface Turn {
   requestId: string;
   error: unknown;
   timing: Timing;
+  /** What the waiting room said last; undefined once there is an answer. */
+  place: Waiting | undefined;
+  raw: RawEvents;
 }
 
 /** Runs `draw` at most once a frame, however often it is asked. */
@@ -57,6 +61,8 @@ export function useConversation() {
       requestId: '',
       error: null,
       timing: { sentAt: performance.now(), chunks: 0 },
+      place: undefined,
+      raw: new RawEvents(),
     });
     turns.value = [...turns.value, turn];
     const stop = new AbortController();
@@ -107,6 +113,7 @@ async function answer(turn: Turn, messages: Message[], signal: AbortSignal): Pro
     timing.firstAt ??= timing.lastAt;
     timing.chunks++;
     turn.state = 'streaming';
+    turn.place = undefined;
     frame.ask();
   };
   try {
@@ -115,6 +122,8 @@ async function answer(turn: Turn, messages: Message[], signal: AbortSignal): Pro
       onContent: (piece) => ((text += piece), came()),
       onReasoning: (piece) => ((reasoning += piece), came()),
       onUsage: (tokens) => ((timing.tokens = tokens), frame.ask()),
+      onWaiting: (place) => (turn.place = place),
+      onRaw: (line) => turn.raw.add(line),
     });
   } finally {
     await parser;

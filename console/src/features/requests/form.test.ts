@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { describe, expect, test } from 'vitest';
 import { ApiError } from '@/api/client';
-import { check, emptyDraft, fieldOf, toSubmit } from './form';
+import { check, emptyDraft, fieldOf, toSubmit, type Draft } from './form';
 
 const draft = { ...emptyDraft(), id: ' demo ' };
 
@@ -46,6 +46,30 @@ describe('check', () => {
     ['memory', '1e3'],
   ] as const)('%s %j is no whole number in range', (field, value) => {
     expect(check({ ...draft, [field]: value }, false)[field]?.key).toBe('wholeNumber');
+  });
+  test.each([
+    ['id', 'a b', 'badName'],
+    ['id', '<b>x</b>', 'badName'],
+    ['id', '-a', 'badName'],
+    ['id', 'a'.repeat(129), 'badName'],
+    ['modelName', 'über', 'badName'],
+    ['tenant', 'a/b', 'badName'],
+    ['source', `file:///${'中'.repeat(1400)}`, 'tooLong'],
+    ['healthPath', 'health', 'badPath'],
+    ['healthPath', '/health?x=1', 'badPath'],
+    ['command', 'a\n'.repeat(257), 'tooMany'],
+    ['command', 'a'.repeat(8193), 'tooLong'],
+  ] as const)('%s is refused as the server does', (field, value, key) => {
+    const custom: Draft = { ...draft, tenant: 't', engine: 'custom', command: 'server' };
+    expect(check({ ...custom, [field]: value }, true)).toEqual({
+      [field]: expect.objectContaining({ key }) as unknown,
+    });
+  });
+  test('what the server takes is not refused', () => {
+    for (const id of ['a', 'A.b_c-1', 'x..y', '9007199254740993', 'a'.repeat(128)])
+      expect(check({ ...draft, id, modelName: id, tenant: id }, true)).toEqual({});
+    // A field that the form does not show is not sent.
+    expect(check({ ...draft, healthPath: 'health' }, false)).toEqual({});
   });
   test("id, an admin's tenant and a custom command are needed", () => {
     expect(Object.keys(check({ ...emptyDraft(), engine: 'custom' }, true)).sort()).toEqual([

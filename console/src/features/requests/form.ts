@@ -1,5 +1,6 @@
 import type { Schemas, Submit } from '@/api/client';
 import { ApiError } from '@/api/client';
+import { goodName, MAX_NAME } from '@/app/names';
 
 export type Engine = NonNullable<Schemas['Model']['engine']>;
 export const engines: readonly Engine[] = [
@@ -53,7 +54,7 @@ export const fieldPaths: Record<keyof Draft, string> = {
 };
 
 export interface Problem {
-  key: 'required' | 'wholeNumber';
+  key: 'required' | 'wholeNumber' | 'badName' | 'badPath' | 'tooLong' | 'tooMany';
   min?: number;
   max?: number;
 }
@@ -64,13 +65,35 @@ const ranges: Partial<Record<keyof Draft, [number, number]>> = {
   memory: [1, 16 * 1024 * 1024],
 };
 
-/** What can be said before asking the server; the server has the last word on everything. */
+// As internal/modelspec has them.
+const PATH = /^\/[A-Za-z0-9._/-]*$/;
+const MAX_SOURCE = 4096;
+const MAX_ARGS = 256;
+const MAX_ARG = 8192;
+const bytes = (text: string) => new TextEncoder().encode(text).length;
+
+/** What can be said before asking the server, by its own rules; it has the last word on everything. */
 export function check(draft: Draft, needsTenant: boolean): Partial<Record<keyof Draft, Problem>> {
   const problems: Partial<Record<keyof Draft, Problem>> = {};
-  if (draft.id.trim() === '') problems.id = { key: 'required' };
-  if (needsTenant && draft.tenant.trim() === '') problems.tenant = { key: 'required' };
-  if (draft.engine === 'custom' && words(draft.command).length === 0)
-    problems.command = { key: 'required' };
+  const name = (field: keyof Draft, needed: boolean) => {
+    const text = draft[field].trim();
+    if (text === '' && needed) problems[field] = { key: 'required' };
+    else if (text !== '' && !goodName(text)) problems[field] = { key: 'badName', max: MAX_NAME };
+  };
+  name('id', true);
+  name('modelName', false);
+  if (needsTenant) name('tenant', true);
+  if (bytes(draft.source.trim()) > MAX_SOURCE)
+    problems.source = { key: 'tooLong', max: MAX_SOURCE };
+  if (draft.engine === 'custom') {
+    const command = words(draft.command);
+    if (command.length === 0) problems.command = { key: 'required' };
+    else if (command.length > MAX_ARGS) problems.command = { key: 'tooMany', max: MAX_ARGS };
+    else if (command.some((arg) => bytes(arg) > MAX_ARG))
+      problems.command = { key: 'tooLong', max: MAX_ARG };
+    const path = draft.healthPath.trim();
+    if (path !== '' && !PATH.test(path)) problems.healthPath = { key: 'badPath' };
+  }
   for (const [field, range] of Object.entries(ranges) as [keyof Draft, [number, number]][]) {
     const text = draft[field].trim();
     const [min, max] = range;
