@@ -11,6 +11,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -40,7 +41,7 @@ func NewClient(cfg *rest.Config, agent string) (client.WithWatch, error) {
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, obj := range []client.Object{
-		&v1alpha1.ModelService{}, &corev1.Pod{}, &corev1.Service{}, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &discoveryv1.EndpointSlice{},
+		&v1alpha1.ModelService{}, &corev1.Pod{}, &corev1.Service{}, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &discoveryv1.EndpointSlice{}, &eventsv1.Event{},
 	} {
 		gvk, err := apiutil.GVKForObject(obj, scheme)
 		if err != nil {
@@ -60,7 +61,7 @@ func NewClient(cfg *rest.Config, agent string) (client.WithWatch, error) {
 // Scheme has the kinds that are used here, ours among them.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, discoveryv1.AddToScheme, resourceapi.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, discoveryv1.AddToScheme, resourceapi.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("build the scheme of the API client: %w", err)
 		}

@@ -89,6 +89,7 @@ func (t *Target) update(ctx context.Context, key client.ObjectKey, d delivery.De
 			return budget.Object{}, fmt.Errorf("read ModelService %s: %w", key, err)
 		}
 		if err := t.ours(&ms, d.Ref); err != nil && !t.edited(&ms, d.UID) {
+			t.tellTaken(ctx, &ms, d.Ref, err)
 			return budget.Object{}, err
 		}
 		if !ms.DeletionTimestamp.IsZero() {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -156,6 +157,11 @@ func TestForeignObjectIsLeftAlone(t *testing.T) {
 				if _, err := b.target.Apply(t.Context(), d); !errors.Is(err, delivery.ErrNameTaken) || !strings.Contains(err.Error(), string(before.UID)) {
 					t.Fatalf("apply: %v", err)
 				}
+			}
+			var told eventsv1.EventList
+			b.must(b.api.List(t.Context(), &told, client.InNamespace(b.namespace)))
+			if len(told.Items) != 1 || told.Items[0].Reason != "NameTaken" || told.Items[0].Regarding.UID != before.UID || !strings.Contains(told.Items[0].Note, "left untouched") {
+				t.Fatalf("events after three attempts: %+v", told.Items)
 			}
 			b.must(b.target.Delete(t.Context(), d.Ref, ""))
 			b.must(b.target.Delete(t.Context(), d.Ref, "not-its-uid"))
