@@ -221,8 +221,15 @@ func TestRequestsAreCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := p.Spec.Containers[0]
-	if got := first.Resources.Limits["modeldock.io/gpu-memory"]; p.Spec.SchedulerName != "modeldock-scheduler" || got.Value() != 80 || len(first.Env) != 3 || len(p.Spec.Containers) != 2 {
+	if got := first.Resources.Limits["modeldock.io/gpu-memory"]; p.Spec.SchedulerName != "modeldock-scheduler" || got.Value() != 78 || len(first.Env) != 3 || len(p.Spec.Containers) != 2 {
 		t.Errorf("scheduler %s, %s chunks, %+v", p.Spec.SchedulerName, got.String(), p.Spec.Containers)
+	}
+	small := newPod("small", map[string]string{memory: "100", count: "3"})
+	if err := server.Client.Create(t.Context(), small); err != nil {
+		t.Fatal(err)
+	}
+	if got := small.Spec.Containers[0].Resources.Limits["modeldock.io/gpu-memory"]; got.Value() != 3 {
+		t.Errorf("less than a chunk of three cards asks for %s", got.String())
 	}
 	told := 0
 	for _, e := range first.Env {
