@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -128,6 +129,9 @@ func notYet(ctx context.Context) string {
 	if reason := debugNotYet(ctx); reason != "" {
 		return reason
 	}
+	if reason := statusNotYet(ctx); reason != "" {
+		return reason
+	}
 	if err := server.Client.SubResource("binding").Create(ctx, plain, binding(map[string]string{card: "GPU-1"}), &client.SubResourceCreateOptions{}); err == nil || !strings.Contains(err.Error(), "modeldock-gpu-binding") {
 		return fmt.Sprintf("modeldock-gpu-binding: %v", err)
 	}
@@ -147,6 +151,18 @@ func debugNotYet(ctx context.Context) string {
 	dry := &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}}
 	if err := server.Client.SubResource("ephemeralcontainers").Update(ctx, p, dry); err != nil || len(p.Spec.EphemeralContainers) != 1 || len(p.Spec.EphemeralContainers[0].Env) != 1 {
 		return fmt.Sprintf("modeldock-gpu-void-debug: %v, %+v", err, p.Spec.EphemeralContainers)
+	}
+	return ""
+}
+
+// statusNotYet asks about an annotation that would come with a status.
+func statusNotYet(ctx context.Context) string {
+	p := newPod("probed", nil)
+	spoofed := p.DeepCopy()
+	spoofed.Annotations = map[string]string{card: "GPU-1"}
+	dry := &client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}}
+	if err := server.Client.Status().Patch(ctx, spoofed, client.MergeFrom(p), dry); err == nil || !strings.Contains(err.Error(), "modeldock-gpu-status") {
+		return fmt.Sprintf("modeldock-gpu-status: %v", err)
 	}
 	return ""
 }
@@ -203,7 +219,7 @@ func TestBadValuesAreDenied(t *testing.T) {
 	for _, value := range []string{"", "0", "-1", "4Gi", "1e4", " 4096", "4096 ", "4096.0", "0x10", "007", "+5", "999999999", "4096\n", "４０９６", "9223372036854775808"} {
 		wantDenied(t, fmt.Sprintf("memory %q", value), server.Client.Create(t.Context(), newPod("bad", map[string]string{memory: value})), "modeldock-gpu-request", says)
 	}
-	for _, value := range []string{"", "0", "-1", "two", "1.0", "1000"} {
+	for _, value := range []string{"", "0", "-1", "two", "1.0", "65", "1000"} {
 		wantDenied(t, fmt.Sprintf("count %q", value), server.Client.Create(t.Context(), newPod("bad", map[string]string{memory: "4096", count: value})), "modeldock-gpu-request", "must be a number of cards")
 	}
 	wantDenied(t, "an unknown class", server.Client.Create(t.Context(), newPod("bad", map[string]string{memory: "4096", class: "LLM"})), "modeldock-gpu-request", "must be llm, vision or recommender")
@@ -221,8 +237,15 @@ func TestRequestsAreCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := p.Spec.Containers[0]
-	if got := first.Resources.Limits["modeldock.io/gpu-memory"]; p.Spec.SchedulerName != "modeldock-scheduler" || got.Value() != 80 || len(first.Env) != 3 || len(p.Spec.Containers) != 2 {
+	if got := first.Resources.Limits["modeldock.io/gpu-memory"]; p.Spec.SchedulerName != "modeldock-scheduler" || got.Value() != 78 || len(first.Env) != 3 || len(p.Spec.Containers) != 2 {
 		t.Errorf("scheduler %s, %s chunks, %+v", p.Spec.SchedulerName, got.String(), p.Spec.Containers)
+	}
+	small := newPod("small", map[string]string{memory: "100", count: "3"})
+	if err := server.Client.Create(t.Context(), small); err != nil {
+		t.Fatal(err)
+	}
+	if got := small.Spec.Containers[0].Resources.Limits["modeldock.io/gpu-memory"]; got.Value() != 3 {
+		t.Errorf("less than a chunk of three cards asks for %s", got.String())
 	}
 	told := 0
 	for _, e := range first.Env {
@@ -323,6 +346,19 @@ func TestBindings(t *testing.T) {
 	edited = p.DeepCopy()
 	delete(edited.Annotations, memory)
 	wantDenied(t, "no memory", server.Client.Patch(ctx, edited, client.MergeFrom(p)), "modeldock-gpu-request", "must be MiB per card")
+	for _, change := range []map[string]string{{memory: "1"}, {count: "2"}, {card: "GPU-0"}} {
+		edited = p.DeepCopy()
+		maps.Copy(edited.Annotations, change)
+		wantDenied(t, fmt.Sprintf("%v with a status", change), server.Client.Status().Patch(ctx, edited, client.MergeFrom(p)), "modeldock-gpu-status", "cannot be changed with its status")
+	}
+	edited = p.DeepCopy()
+	delete(edited.Annotations, memory)
+	wantDenied(t, "no memory with a status", server.Client.Status().Patch(ctx, edited, client.MergeFrom(p)), "modeldock-gpu-status", "cannot be changed with its status")
+	edited = p.DeepCopy()
+	edited.Status.Message = "running"
+	if err := server.Client.Status().Patch(ctx, edited, client.MergeFrom(p)); err != nil {
+		t.Errorf("a status: %v", err)
+	}
 	edited = p.DeepCopy()
 	edited.Labels = map[string]string{"a": "b"}
 	if err := server.Client.Patch(ctx, edited, client.MergeFrom(p)); err != nil {
@@ -337,6 +373,8 @@ func TestBindings(t *testing.T) {
 	if err := server.Client.Create(ctx, other); err != nil {
 		t.Fatal(err)
 	}
+	wantDenied(t, "a request by a Binding", bind(server.Client, other, binding(map[string]string{memory: "1"})), policy, "only modeldock-scheduler may decide")
+	wantDenied(t, "a count by a Binding", bind(server.Client, other, binding(map[string]string{count: "1"})), policy, "only modeldock-scheduler may decide")
 	if err := bind(server.Client, other, binding(nil)); err != nil {
 		t.Errorf("a Binding where no tenants are: %v", err)
 	}

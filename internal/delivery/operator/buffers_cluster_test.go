@@ -65,7 +65,7 @@ func TestRoomIsKept(t *testing.T) {
 	})
 	p := pods.Items[0]
 	units := p.Spec.Containers[0].Resources.Limits["modeldock.io/gpu-memory"]
-	if p.Annotations[v1alpha1.AnnotationGPUMemory] != "8000" || p.Annotations[v1alpha1.AnnotationGPUCount] != "2" || units.Value() != 64 || p.Spec.SchedulerName != "cards" {
+	if p.Annotations[v1alpha1.AnnotationGPUMemory] != "8000" || p.Annotations[v1alpha1.AnnotationGPUCount] != "2" || units.Value() != 62 || p.Spec.SchedulerName != "cards" {
 		t.Errorf("a Pod asks for %v and %v of scheduler %s", p.Annotations, units, p.Spec.SchedulerName)
 	}
 	if *p.Spec.Priority != -1000 || *p.Spec.TerminationGracePeriodSeconds != 0 || *p.Spec.AutomountServiceAccountToken || p.Annotations[v1alpha1.AnnotationBuffer] != "default/llm" {

@@ -108,8 +108,13 @@ func TestDevicePluginModeAsksForCards(t *testing.T) {
 	m.Spec.Class, m.Spec.Workload = "vision", "batch"
 	m.Spec.Engine = v1alpha1.Engine{Kind: "custom", Image: "x", Args: []string{"${GPU_UUID}"}, Env: []v1alpha1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"}}}
 	pod, c := podOfService(t, m, o)
-	if n := c.Resources.Limits["modeldock.io/gpu-memory"]; n.Value() != 8 {
-		t.Errorf("it asks for %v chunks, want 8 (two cards of four)", n.Value())
+	if n := c.Resources.Limits["modeldock.io/gpu-memory"]; n.Value() != 6 {
+		t.Errorf("it asks for %v chunks, want 6 (two cards of three)", n.Value())
+	}
+	m.Spec.GPU = v1alpha1.GPU{MemoryMiB: 100, Count: 2}
+	_, small := podOfService(t, m, o)
+	if n := small.Resources.Limits["modeldock.io/gpu-memory"]; n.Value() != 2 {
+		t.Errorf("less than a chunk of each of two cards asks for %v chunks, want 2", n.Value())
 	}
 	if pod.Annotations[v1alpha1.AnnotationGPUMemory] != "1000" || pod.Annotations[v1alpha1.AnnotationGPUCount] != "2" || pod.Spec.SchedulerName != "gpu" {
 		t.Errorf("annotations %v, scheduler %q", pod.Annotations, pod.Spec.SchedulerName)

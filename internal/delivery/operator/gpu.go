@@ -88,12 +88,14 @@ func (g GPU) annotations(m *v1alpha1.ModelService) map[string]string {
 	return all
 }
 
-// limits count the memory per card in whole chunks, as the cards do.
+// limits count the memory per card in whole chunks, rounded down as that of the
+// cards is: rounded up, a node would be full before its cards are. Less than a
+// chunk is one, since the kubelet counts no Pod that asks for none.
 func (g GPU) limits(need v1alpha1.GPU) corev1.ResourceList {
 	if g.Mode != GPUDevicePlugin {
 		return nil
 	}
-	perCard := (need.MemoryMiB + g.ChunkMiB - 1) / g.ChunkMiB
+	perCard := max(1, need.MemoryMiB/g.ChunkMiB)
 	return corev1.ResourceList{
 		corev1.ResourceName(g.Resource): *resource.NewQuantity(perCard*int64(cardsOf(need)), resource.DecimalSI),
 	}

@@ -3,7 +3,9 @@
 package cards
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,9 +81,11 @@ func TestScheduledAndDelivered(t *testing.T) {
 		}
 		return false, get(t, "waits").Status
 	})
+	var gone string
 	for name, c := range on {
 		if used[c] == map[string]int64{"ten": 10000, "another-ten": 10000, "twelve": 12000}[name] { // alone on its card
 			remove(t, name)
+			gone = c
 			n.eventually(t, name+" is gone", func() (bool, any) {
 				_, err := ground.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 				return apierrors.IsNotFound(err), err
@@ -93,6 +97,24 @@ func TestScheduledAndDelivered(t *testing.T) {
 	card := n.decidedFor(t, "waits")
 	t.Logf("it was placed %s after another was gone", time.Since(began).Round(10*time.Millisecond))
 	n.mustSee(t, "waits", card)
+
+	// What is left of each card is given to the last MiB: the kubelet's account,
+	// which is of the node and in units, is not exhausted before.
+	delete(used, gone)
+	used[card] += largest + 1
+	both := []string{"SIM-1", "SIM-2"}
+	slices.SortFunc(both, func(a, b string) int { return cmp.Compare(used[a], used[b]) }) // the larger rest fits no other card
+	for i, c := range both {
+		name := fmt.Sprint("rest-", i)
+		create(t, n.wanting(name, fmt.Sprint(room-used[c])))
+		if got := n.decidedFor(t, name); got != c {
+			t.Errorf("%s got %s, want the rest of %s", name, got, c)
+		}
+		n.mustSee(t, name, c)
+	}
+	for i := range 2 {
+		remove(t, fmt.Sprint("rest-", i))
+	}
 
 	// A ConfigMap does not show it the others' cards.
 	if _, err := ground.cluster.Kubectl(t.Context(), "create", "configmap", "everything", "--from-literal=NVIDIA_VISIBLE_DEVICES=all"); err != nil {

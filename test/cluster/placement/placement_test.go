@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"modeldock.io/internal/placement"
 )
@@ -57,6 +58,29 @@ func TestPlacementByCard(t *testing.T) {
 			t.Errorf("card %s holds %d of %d MiB", card, mib, room(cardMiB))
 		}
 	}
+	b.placesSoon("d", fourth)
+}
+
+// placesSoon tells whether a Pod that waits is placed within 2 s of the deletion
+// of the one that has its room: once in three times, as others may have the machine.
+func (b *bundle) placesSoon(holder string, mib int64) {
+	b.t.Helper()
+	const soon = 2 * time.Second
+	var took []time.Duration
+	for i := range 3 {
+		next := fmt.Sprintf("%s-%d", holder, i)
+		b.create(next, mib)
+		b.pending(next)
+		began := time.Now()
+		b.delete(holder)
+		b.placed(next)
+		took = append(took, time.Since(began))
+		if took[i] < soon {
+			return
+		}
+		holder = next
+	}
+	b.t.Errorf("after a deletion it took %v until another Pod was placed; want less than %s", took, soon)
 }
 
 // A scheduler that was killed knows again what is taken before it places.
