@@ -75,9 +75,10 @@ func (r *Reconciler) Round(ctx context.Context) (Summary, error) {
 	there := make(map[budget.Ref]Status, len(statuses))
 	strange := map[string]bool{} // UIDs of objects that do not say whose they are
 	for _, st := range statuses {
-		if st.Ledger == r.cfg.Instance {
+		switch st.Ledger {
+		case r.cfg.Instance:
 			there[st.Ref] = st
-		} else if st.Ledger == "" { // what names another ledger is left to that
+		case "": // what names another ledger is left to that
 			strange[st.Object.UID] = true
 		}
 	}
@@ -117,17 +118,14 @@ func (r *Reconciler) compare(ctx context.Context, res budget.Reservation, books 
 		return nil, nil
 	}
 	st, exists := there[res.Ref]
-	note, err := "", error(nil)
-	switch here := exists && st.Object.UID == bound.UID && !st.Missing; {
-	case here:
-		note, err = r.drifted(ctx, res, bound, st)
-	case strange[bound.UID]:
-		note = "the object does not say any more that it belongs to this request"
-	default:
+	note := "the object does not say any more that it belongs to this request"
+	if exists && st.Object.UID == bound.UID && !st.Missing {
+		var err error
+		if note, err = r.drifted(ctx, res, bound, st); err != nil || note == "" {
+			return nil, err
+		}
+	} else if !strange[bound.UID] {
 		return &lostObject{res, bound}, nil
-	}
-	if err != nil || note == "" {
-		return nil, err
 	}
 	underWay, err := r.undelivered(ctx, res.Ref)
 	if err != nil || underWay {

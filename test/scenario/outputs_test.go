@@ -162,7 +162,7 @@ func (o *outputs) reads(id string) (paths []string) {
 // environment, for the model has to be started again where it is imported.
 func (o *outputs) everything(m *onemachine.Machine) {
 	o.t.Helper()
-	whole := planted(maps.Clone(o.secrets))
+	whole := maps.Clone(o.secrets)
 	for _, who := range []string{"admin", "team-a"} {
 		for _, path := range append(append(o.reads("one"), o.reads("broken")...), "/v1/models", "/v1/models/one", "/v1/models/nothing", "/healthz", "/readyz", "/metrics", "/console/", "/debug/pprof/cmdline") {
 			if path == "/ledger/export" {
@@ -171,14 +171,6 @@ func (o *outputs) everything(m *onemachine.Machine) {
 			o.call(m.API(), "GET", path+"?tenant=team-a", m.Key(who), "")
 			o.secrets = maps.Clone(whole)
 		}
-	}
-}
-
-// operations reads what an operations listener has.
-func (o *outputs) operations(url string) {
-	o.t.Helper()
-	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/traffic", "/nowhere"} {
-		o.call(url, "GET", path, "", "")
 	}
 }
 

@@ -54,3 +54,11 @@ func TestSharedNoOutputShowsASecret(t *testing.T) {
 		t.Errorf("only %d outputs were looked at", out.looked)
 	}
 }
+
+// operations reads what an operations listener has.
+func (o *outputs) operations(url string) {
+	o.t.Helper()
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/traffic", "/nowhere"} {
+		o.call(url, "GET", path, "", "")
+	}
+}

@@ -121,15 +121,15 @@ func sessionsAreBounded(b *bundle) {
 	_, theirs := budget.MintKey(budget.RoleTenant, "team-a", b.clock.Now(), 0)
 	b.ok(b.CreateKey(b.ctx, mine))
 	b.ok(b.CreateKey(b.ctx, theirs))
-	begin := func(k budget.APIKey, n int) [32]byte {
-		s := budget.Session{IDHash: [32]byte{byte(n), k.ID[0], k.ID[1], k.ID[2], k.ID[3]}, KeyID: k.ID, CSRFToken: "csrf", CreatedAt: b.clock.Now(), ExpiresAt: b.clock.Now().Add(time.Hour)}
+	begin := func(k budget.APIKey, n byte) [32]byte {
+		s := budget.Session{IDHash: [32]byte{n, k.ID[0], k.ID[1], k.ID[2], k.ID[3]}, KeyID: k.ID, CSRFToken: "csrf", CreatedAt: b.clock.Now(), ExpiresAt: b.clock.Now().Add(time.Hour)}
 		b.ok(b.CreateSession(b.ctx, s))
 		b.clock.Advance(time.Millisecond)
 		return s.IDHash
 	}
 	other := begin(theirs, 0)
 	var all [][32]byte
-	for n := range budget.MaxSessions + 2 {
+	for n := range byte(budget.MaxSessions + 2) {
 		all = append(all, begin(mine, n))
 	}
 	for n, id := range all {

@@ -189,9 +189,10 @@ func (c *Client) ask(ctx context.Context, wait time.Duration, fresh bool) error 
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	// The answer was true then at the earliest, whatever the way back took.
-	waited, _ := strconv.Atoi(resp.Header.Get(headerWaited))
-	at := began.Add(time.Duration(waited) * time.Millisecond)
+	// It was taken so long after the call came there, or before: not later than
+	// so long after the call began here. When the answer came says nothing.
+	taken, _ := strconv.Atoi(resp.Header.Get(headerTaken))
+	at := began.Add(time.Duration(taken) * time.Millisecond)
 	switch resp.StatusCode {
 	case http.StatusNotModified:
 		c.confirm(tag, at)

@@ -18,9 +18,9 @@ const (
 	PathWake       = "/gateway/wake"
 )
 
-// headerWaited says how many milliseconds a call was kept waiting before its
-// answer was true.
-const headerWaited = "Modeldock-Waited"
+// headerTaken says how many milliseconds after a call came its answer was
+// taken from the ledger; negative: before that.
+const headerTaken = "Modeldock-Taken"
 
 // MinToken is the least length of the token that both sides share.
 const MinToken = 32

@@ -61,13 +61,17 @@ type plane struct {
 func control(t *testing.T) *plane {
 	t.Helper()
 	p := &plane{}
-	p.now.Store(snapshotOf("one"))
+	p.take(snapshotOf("one"))
 	p.server = NewServer(ServerConfig{
 		Token: token, Snapshot: p.now.Load, Clock: time.Now, Logger: quiet,
 		Refresh: func(context.Context, time.Time) error {
 			p.asked.Add(1)
 			if err := p.refresh.Load(); err != nil {
 				return *err
+			}
+			if was := p.now.Load(); was != nil {
+				same := *was
+				p.take(&same)
 			}
 			return nil
 		},
@@ -97,8 +101,16 @@ func control(t *testing.T) *plane {
 }
 
 func (p *plane) set(s *traffic.Snapshot) {
-	p.now.Store(s)
+	p.take(s)
 	p.server.Changed()
+}
+
+// take makes s what was read from the ledger just now.
+func (p *plane) take(s *traffic.Snapshot) {
+	if s != nil {
+		s.At = time.Now()
+	}
+	p.now.Store(s)
 }
 
 func gatewayOf(t *testing.T, file string, urls ...string) *Client {
@@ -166,6 +178,35 @@ func TestSnapshotArrivesWholeAndAtOnce(t *testing.T) {
 
 // A caller who may be refused asks for a snapshot taken from now on; many ask
 // once, and while the control plane cannot say they are told so.
+// What was read from the ledger a while ago is that old to the gateway, too,
+// when it arrives and when it is confirmed: who asks for news of something made
+// meanwhile gets them.
+func TestASnapshotIsAsOldAsWhenItWasTaken(t *testing.T) {
+	t.Parallel()
+	p := control(t)
+	c := gatewayOf(t, "", p.http.URL)
+	old := snapshotOf("one")
+	old.At = time.Now().Add(-time.Minute)
+	p.now.Store(old)
+	p.follow(t, c)
+	eventually(t, "the first snapshot", func() bool { return names(c.Snapshot()) == "one" })
+	if age := time.Since(c.Snapshot().At); age < time.Minute {
+		t.Errorf("it counts as %s old, and was taken a minute ago", age)
+	}
+	later := snapshotOf("one", "two")
+	later.At = time.Now().Add(-30 * time.Second)
+	p.now.Store(later)
+	p.server.Changed() // while a call waits
+	eventually(t, "the next one", func() bool { return names(c.Snapshot()) == "one two" })
+	if age := time.Since(c.Snapshot().At); age < 30*time.Second {
+		t.Errorf("it counts as %s old, and was taken half a minute ago", age)
+	}
+	since := time.Now()
+	if err := c.Refresh(t.Context(), since); err != nil || c.Snapshot().At.Before(since) || p.asked.Load() == 0 {
+		t.Errorf("after a question for news: %v, taken %s before it, %d refreshes", err, since.Sub(c.Snapshot().At), p.asked.Load())
+	}
+}
+
 func TestRefreshIsSharedAndHonest(t *testing.T) {
 	t.Parallel()
 	p := control(t)

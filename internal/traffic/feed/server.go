@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
@@ -85,25 +86,25 @@ func (s *Server) authorize(next http.HandlerFunc) http.HandlerFunc {
 // or when there is one: If-None-Match names what it has, wait= is its patience
 // in seconds, and fresh=1 asks for one taken from now on.
 func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
+	came := s.cfg.Clock()
 	if r.URL.Query().Get("fresh") == "1" {
-		if err := s.cfg.Refresh(r.Context(), s.cfg.Clock()); err != nil {
+		if err := s.cfg.Refresh(r.Context(), came); err != nil {
 			http.Error(w, "no newer snapshot can be made: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 	}
 	seconds, _ := strconv.Atoi(r.URL.Query().Get("wait")) // without one it is answered at once
-	began := time.Now()
 	patience := time.NewTimer(min(time.Duration(seconds)*time.Second, maxWait))
 	defer patience.Stop()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	for {
-		body, tag, changed, err := s.current()
+		body, tag, taken, changed, err := s.current()
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("ETag", tag)
-		w.Header().Set(headerWaited, strconv.FormatInt(time.Since(began).Milliseconds(), 10))
+		w.Header().Set(headerTaken, strconv.FormatFloat(math.Floor(taken.Sub(came).Seconds()*1000), 'f', 0, 64))
 		if tag != r.Header.Get("If-None-Match") {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write(body)
@@ -112,7 +113,6 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-changed:
 		case <-patience.C:
-			w.Header().Set(headerWaited, strconv.FormatInt(time.Since(began).Milliseconds(), 10))
 			w.WriteHeader(http.StatusNotModified)
 			return
 		case <-r.Context().Done():
@@ -122,20 +122,20 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 }
 
 // current encodes a snapshot once for all gateways.
-func (s *Server) current() (body []byte, tag string, changed <-chan struct{}, err error) {
+func (s *Server) current() (body []byte, tag string, taken time.Time, changed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.cfg.Snapshot()
 	if now == nil {
-		return nil, "", nil, errors.New("this controller has just started and has taken no snapshot yet")
+		return nil, "", taken, nil, errors.New("this controller has just started and has taken no snapshot yet")
 	}
 	if now != s.of {
 		if s.body, s.tag, err = encode(now); err != nil {
-			return nil, "", nil, err
+			return nil, "", taken, nil, err
 		}
 		s.of = now
 	}
-	return s.body, s.tag, s.changed, nil
+	return s.body, s.tag, now.At, s.changed, nil
 }
 
 func (s *Server) inferences(w http.ResponseWriter, r *http.Request) {
