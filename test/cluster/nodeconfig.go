@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 )
 
+// PauseImage is what holds a Pod's namespaces; every node has it.
+const PauseImage = "modeldock.test/pause:1"
+
 const (
-	PauseImage        = "modeldock.test/pause:1"
 	kubeletPort       = 10250 // every node has an address of its own
 	kubeletHealthPort = 10248
 	runtimeSocket     = "/run/containerd/containerd.sock" // as the node sees it

@@ -117,6 +117,11 @@ func (d *Dock) start(ctx context.Context) error {
 	if err := d.furnish(ctx); err != nil {
 		return err
 	}
+	for _, p := range d.Controllers {
+		if err := p.Ready(ctx); err != nil {
+			return err
+		}
+	}
 	return d.describe()
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,6 +97,34 @@ func (p *Process) follow(out io.Reader, answers chan<- struct{}, cmd *exec.Cmd, 
 	_ = cmd.Wait()
 	_ = log.Close()
 	close(exit)
+}
+
+// Ready returns once the process says that it is: one that answers may still
+// be reading what there is.
+func (p *Process) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	last := "no answer"
+	for {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Ops+"/readyz", http.NoBody)
+		if err != nil {
+			return fmt.Errorf("ask %s whether it is ready: %w", p.Name, err)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err == nil {
+			text, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+			last = string(text)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %s: %w", p.Name, last, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // PID is the process's id.

@@ -36,7 +36,8 @@ func TestControllersKilled(t *testing.T) {
 	kills := b.killUntil(done, formOf(3, 10))
 	t.Logf("%d kills; %d submits, %d changes of replicas and %d releases acknowledged; %d were ready; %d calls met a dying process",
 		kills, w.submits.Load(), w.scales.Load(), w.releases.Load(), w.ready.Load(), w.failures.Load())
-	if w.scales.Load() == 0 || w.ready.Load() == 0 || w.failures.Load() == 0 {
+	// Whether a call meets a dying process is luck in the short form.
+	if w.scales.Load() == 0 || w.ready.Load() == 0 || (long() && w.failures.Load() == 0) {
 		t.Error("this run proves nothing: nobody was scaled, or ready, or no call met a dying process")
 	}
 	w.settled()
