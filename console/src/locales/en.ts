@@ -294,7 +294,8 @@ export const en = {
     FreeOrAddANode: 'See what keeps the Pods off the nodes; free a node or add one.',
     AllowThePods: 'Let quota, limits or policies of the namespace allow the Pods.',
     CheckTheImage: 'Check the name of the image and its registry.',
-    CheckTheEndpoints: 'If this lasts, see whether the EndpointSlices list the replica and the gateway reads them.',
+    CheckTheEndpoints:
+      'If this lasts, see whether the EndpointSlices list the replica and the gateway reads them.',
     CheckTheNode: 'Look at the node that ran it.',
   },
   evidence: {

@@ -62,7 +62,7 @@ test('a file of one’s own is read here and replayed, and one that is none is r
   await page.getByRole('combobox', { name: '回放内容' }).click();
   await page.getByRole('option', { name: '自己的文件' }).click();
   await page.locator('main form').getByRole('button').last().dispatchEvent('click');
-  await page.getByText('请选择文件。').waitFor();
+  await page.getByText('请选择文件；空文件里没有调用。').waitFor();
   const file = page.locator('input[type=file]');
   await file.setInputFiles(bad);
   await page.getByText(/首行不是调用记录的表头/).waitFor();
