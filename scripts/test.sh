@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs the tests. `quick` is the inner loop (no race detector, no browser, no
 # peers, no linter, no Kubernetes); without an argument everything runs, which is
-# what continuous integration does; `machine` is that without what needs a real
-# Kubernetes, and `cluster` is that alone. Ends with one line: N passed,
-# N failed, N skipped.
+# what continuous integration does, but for the autoscalers and the chart on a
+# real Kubernetes. `machine` is that without Kubernetes, and `cluster` is all that
+# needs one. Ends with one line: N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -115,7 +115,11 @@ build_kubernetes() {
     return
   fi
   layer "what containers need is installed" bash -c '. scripts/lib.sh; install_packages runc containernetworking-plugins iproute2'
-  beside kubernetes bash -c 'scripts/cluster-build.sh kubernetes etcd containerd kwok helm prometheus && CGO_ENABLED=0 go vet -C test/cluster -tags cluster ./... && CGO_ENABLED=0 go vet -C scheduler ./... && CGO_ENABLED=0 go vet -C bench/schedulerperf ./...'
+  local programs="kubernetes etcd containerd kwok" modules="scheduler"
+  if [ "$mode" = cluster ]; then
+    programs+=" helm prometheus" modules+=" bench/schedulerperf"
+  fi
+  beside kubernetes bash -c "scripts/cluster-build.sh $programs"' && CGO_ENABLED=0 go vet -C test/cluster -tags cluster ./... && for m in '"$modules"'; do CGO_ENABLED=0 go vet -C $m ./... || exit; done'
   kubernetes=$beside
 }
 
@@ -149,15 +153,15 @@ on_kubernetes() {
   part "the scheduler of cards, and the policies of the API server"
   "${tests[@]}" -C scheduler -count=1 -timeout 10m -tags redis ./...
   "$tally" -count=1 -timeout 10m -tags cluster ./deploy
-  more_on_kubernetes
+  part "on a real Kubernetes: Pods placed by the memory of each card, and containers that see exactly theirs"
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement ./cards
+  [ "$mode" != cluster ] || more_on_kubernetes
   layer "what killed clusters held is given back" env CGO_ENABLED=0 go run -C test/cluster ./cmd/cluster free
 }
 
 # more_on_kubernetes is what would make a run of everything too long, once that
 # has the tests on a cluster.
 more_on_kubernetes() {
-  part "on a real Kubernetes: Pods placed by the memory of each card, and containers that see exactly theirs"
-  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./placement ./cards
   part "the autoscaler of Kubernetes: its decisions as recorded, and models scaled by it"
   "${tests[@]}" -C test/hpaparity -count=1 -timeout 10m ./...
   "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./autoscaling
