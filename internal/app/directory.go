@@ -61,9 +61,9 @@ func (d *directory) run(ctx context.Context, wake <-chan struct{}) {
 		if err := d.refresh(ctx); err != nil && ctx.Err() == nil {
 			d.log.Warn("gateway snapshot is not refreshed; traffic goes on with the last one", "age", d.clock().Sub(d.snapshot().At), "error", err)
 		}
-		// While much happens, refreshes take a twentieth of the time at most;
-		// who needs one sooner asks refreshSince.
-		breath := min(19*d.clock().Sub(began), time.Second)
+		// While much happens, refreshes take a tenth of the time at most; who
+		// needs one sooner asks refreshSince.
+		breath := min(9*d.clock().Sub(began), time.Second)
 		select {
 		case <-ctx.Done():
 			return

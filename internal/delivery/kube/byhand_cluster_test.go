@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ import (
 type story struct {
 	*bench
 	accounts *sqlledger.Ledger
+	compared atomic.Int64 // rounds of the walk both ways
 }
 
 func tell(t *testing.T) *story {
@@ -60,7 +62,7 @@ func (s *story) loops(instance string) {
 		Lease: 20 * time.Second, Poll: 50 * time.Millisecond,
 	})
 	settler := delivery.NewSettler(delivery.SettlerConfig{Ledger: s.accounts, Target: s.target, Instance: instance, Doubt: doubt, Logger: quiet, Poll: 50 * time.Millisecond})
-	reconciler := delivery.NewReconciler(delivery.ReconcilerConfig{Ledger: s.accounts, Target: s.target, Instance: instance, Doubt: doubt, Logger: quiet, Every: 100 * time.Millisecond})
+	reconciler := delivery.NewReconciler(delivery.ReconcilerConfig{Ledger: s.accounts, Target: s.target, Instance: instance, Doubt: doubt, Logger: quiet, Every: 100 * time.Millisecond, Compared: func() { s.compared.Add(1) }})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 3)
 	for _, run := range []func(context.Context, <-chan struct{}){relay.Run, settler.Run, reconciler.Run} {
@@ -71,6 +73,19 @@ func (s *story) loops(instance string) {
 		for range cap(done) {
 			<-done
 		}
+	})
+}
+
+// goesOn returns after some rounds of the walk both ways; the settler, which
+// looks twice as often, has made more of them.
+func (s *story) goesOn() {
+	s.Helper()
+	from := s.compared.Load()
+	s.eventually("the loops go on", func() error {
+		if s.compared.Load() < from+4 {
+			return errNotYet
+		}
+		return nil
 	})
 }
 
@@ -256,7 +271,7 @@ func TestGivenAwayObjectHoldsItsSlots(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(time.Second) // ten rounds of the walk both ways
+	s.goesOn()
 	r, err := s.accounts.Get(t.Context(), ref)
 	s.must(err)
 	if !r.ReleaseRequestedAt.IsZero() {
@@ -270,7 +285,7 @@ func TestGivenAwayObjectHoldsItsSlots(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(time.Second) // rounds of the settler, which must not credit
+	s.goesOn() // and does not credit
 	if s.used() != 7 {
 		t.Fatalf("%d slots are used while the Pod runs", s.used())
 	}

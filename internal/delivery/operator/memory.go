@@ -8,14 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/delivery"
 )
 
 // How long a status of mere progress waits for better news: two seconds, and
-// more with every object that was held beside it. A model that starts soon is then told
+// more with every object that is held. A model that starts soon is then told
 // of once, when it is Ready, and a thousand that start together do not take
 // the API server's time from their own Pods.
 const (
@@ -35,14 +34,10 @@ type memory struct {
 type remembered struct {
 	uid  types.UID
 	held time.Time // since when progress is not told; zero: all is told
-	most int       // how many were held at once meanwhile
 	// seen is the version that the last status was written to, and told what it
 	// made of it, until the watch shows that; made is the version of that.
 	seen, made string
 	told       *v1alpha1.ModelService
-	// declared is what the version of was declared to have, while it is held.
-	declared Declared
-	of       string
 }
 
 func newMemory() *memory { return &memory{objects: map[types.NamespacedName]*remembered{}} }
@@ -102,33 +97,10 @@ func (m *memory) forget(key types.NamespacedName) {
 	delete(m.objects, key)
 }
 
-// declaration is what Build makes of an object. One that is held is looked at
-// for every step of its Pods, and is declared once.
-func (m *memory) declaration(object *v1alpha1.ModelService, build func() (Declared, error)) (Declared, error) {
-	key := client.ObjectKeyFromObject(object)
-	m.mu.Lock()
-	o := m.objects[key]
-	if o != nil && o.uid == object.UID && o.of == object.ResourceVersion && o.of != "" {
-		defer m.mu.Unlock()
-		return o.declared, nil
-	}
-	m.mu.Unlock()
-	d, err := build()
-	if err != nil {
-		return d, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if o := m.objects[key]; o != nil && o.uid == object.UID && !o.held.IsZero() {
-		o.declared, o.of = d, object.ResourceVersion
-	}
-	return d, nil
-}
-
 // tell ends the holding of an object, which may be nil. It needs the lock.
 func (m *memory) tell(o *remembered) {
 	if o != nil && !o.held.IsZero() {
-		o.held, o.most, o.declared, o.of = time.Time{}, 0, Declared{}, ""
+		o.held = time.Time{}
 		m.held--
 	}
 }
@@ -149,8 +121,7 @@ func (m *memory) hold(key types.NamespacedName, progress bool, now time.Time) ti
 		o.held = now
 		m.held++
 	}
-	o.most = max(o.most, m.held)
-	wait := min(holdProgress+time.Duration(o.most-1)*holdEach, holdLongest) - now.Sub(o.held)
+	wait := min(holdProgress+time.Duration(m.held-1)*holdEach, holdLongest) - now.Sub(o.held)
 	if wait <= 0 {
 		m.tell(o)
 		return 0
@@ -165,7 +136,7 @@ func onTheWay(before, after v1alpha1.ModelServiceStatus) bool {
 	if ready == nil || ready.Status == metav1.ConditionTrue || meta.IsStatusConditionTrue(before.Conditions, v1alpha1.ConditionReady) {
 		return false
 	}
-	if !onlyProgress(ready.Reason) {
+	if reason := delivery.Reason(ready.Reason); reason != delivery.Loading && reason != delivery.WaitingForNode {
 		return false
 	}
 	for _, trouble := range []string{v1alpha1.ConditionOwnershipConflict, v1alpha1.ConditionStalled} {
@@ -174,10 +145,4 @@ func onTheWay(before, after v1alpha1.ModelServiceStatus) bool {
 		}
 	}
 	return equality.Semantic.DeepEqual(before.LastFailure, after.LastFailure) && !equality.Semantic.DeepEqual(before, after)
-}
-
-// onlyProgress reports whether the reason why an object is not Ready is no more
-// than that it takes time.
-func onlyProgress(reason string) bool {
-	return reason == string(delivery.Loading) || reason == string(delivery.WaitingForNode)
 }

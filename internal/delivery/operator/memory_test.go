@@ -1,8 +1,6 @@
 package operator
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -52,33 +50,6 @@ func TestMemoryHoldsProgress(t *testing.T) {
 	m.meet(other, "u4") // another one of its name
 	if len(m.objects) != 1 || m.held != 0 || !m.meet(key, "u2") {
 		t.Errorf("what is forgotten is remembered: %+v", m)
-	}
-}
-
-// The last of many that start together waits as long as the first.
-func TestTheLastOfManyIsHeldAsLong(t *testing.T) {
-	t.Parallel()
-	start := time.Unix(1_800_000_000, 0)
-	m := newMemory()
-	var keys []types.NamespacedName
-	for i := range 11 {
-		key := types.NamespacedName{Namespace: "n", Name: fmt.Sprint("demo-", i)}
-		keys = append(keys, key)
-		m.meet(key, types.UID(key.Name))
-		m.hold(key, true, start)
-	}
-	last := keys[len(keys)-1]
-	for _, key := range keys[:len(keys)-1] {
-		m.hold(key, false, start.Add(time.Second)) // it is Ready
-	}
-	if got := m.hold(last, true, start.Add(time.Second)); got != 2*time.Second {
-		t.Errorf("it is held for %s more, want 2s of 3s", got)
-	}
-	if got := m.hold(last, true, start.Add(3*time.Second)); got != 0 {
-		t.Errorf("it is held for %s more, want to be told of", got)
-	}
-	if got := m.hold(last, true, start.Add(4*time.Second)); got != 2*time.Second {
-		t.Errorf("later, when it is alone, it is held for %s", got)
 	}
 }
 
@@ -210,42 +181,5 @@ func TestWhatADeploymentTells(t *testing.T) {
 		if got := newDeployment().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: changed}); got != c.news {
 			t.Errorf("%s: news %v, want %v", what, got, c.news)
 		}
-	}
-}
-
-// While an object is held it is declared once for each of its versions.
-func TestDeclaredOncePerVersion(t *testing.T) {
-	t.Parallel()
-	m, key, now := newMemory(), types.NamespacedName{Namespace: "n", Name: "demo"}, time.Now()
-	object := &v1alpha1.ModelService{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo", UID: "u1", ResourceVersion: "1"}}
-	built := 0
-	declare := func() {
-		t.Helper()
-		d, err := m.declaration(object, func() (Declared, error) {
-			built++
-			return Declared{Service: map[string]any{"of": object.ResourceVersion}}, nil
-		})
-		if err != nil || d.Service["of"] != object.ResourceVersion {
-			t.Errorf("version %s is declared as %v: %v", object.ResourceVersion, d.Service, err)
-		}
-	}
-	m.meet(key, "u1")
-	declare()
-	declare()
-	m.hold(key, true, now)
-	declare()
-	declare()
-	if built != 3 {
-		t.Errorf("declared %d times, want 3: twice before it was held", built)
-	}
-	object.ResourceVersion = "2"
-	declare()
-	m.hold(key, false, now) // told: nothing more is kept
-	declare()
-	if built != 5 {
-		t.Errorf("declared %d times, want 5", built)
-	}
-	if _, err := m.declaration(object, func() (Declared, error) { return Declared{}, errors.New("no engine") }); err == nil {
-		t.Error("what cannot be declared is declared")
 	}
 }

@@ -90,8 +90,7 @@ func (r *reconciler) decide(o Observed) (View, error) {
 	var declared Declared
 	if !terminating(o.Object) {
 		var err error
-		declared, err = r.memory.declaration(o.Object, func() (Declared, error) { return Build(o.Object, r.opts) })
-		if err != nil {
+		if declared, err = Build(o.Object, r.opts); err != nil {
 			view.Trouble = &Trouble{Reason: delivery.ModelLoadFailed, Message: err.Error(), Stalled: true}
 		}
 	}
@@ -192,15 +191,14 @@ func statusPatch(from, to *v1alpha1.ModelService) (client.Patch, error) {
 // mostNote is the longest text that an event may have.
 const mostNote = 1000
 
-// announce makes an event of a condition that turned. The first status of a
-// new object is no news, and neither is that it started as it should: that it
-// is Ready, and since when, is in its status.
+// announce makes an event of a condition that turned; the first status of a
+// new object is no news.
 func (r *reconciler) announce(m *v1alpha1.ModelService, before, after *metav1.Condition) {
 	if after == nil || (before == nil && after.Status != metav1.ConditionTrue) || (before != nil && before.Status == after.Status) {
 		return
 	}
 	good := (after.Type == v1alpha1.ConditionReady) == (after.Status == metav1.ConditionTrue)
-	if good && (after.Type != v1alpha1.ConditionReady || before == nil || onlyProgress(before.Reason)) {
+	if good && after.Type != v1alpha1.ConditionReady {
 		return // a trouble that ended shows in Ready
 	}
 	kind := "Warning"

@@ -81,10 +81,10 @@ func (f *Follower) Run(ctx context.Context) {
 		case <-f.dirty:
 			began := time.Now()
 			f.rebuild()
-			// While much changes, this takes a twentieth of the time at most.
+			// While much changes, this takes a tenth of the time at most.
 			select {
 			case <-ctx.Done():
-			case <-time.After(min(19*time.Since(began), longestBreath)):
+			case <-time.After(min(9*time.Since(began), longestBreath)):
 			}
 		}
 	}
