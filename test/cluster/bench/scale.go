@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"modeldock.io/api/v1alpha1"
 	"modeldock.io/test/cluster/dock"
@@ -17,6 +18,9 @@ import (
 
 // plainNamespace holds the Deployments that are nobody's.
 const plainNamespace = "plain"
+
+// withService begins the names of those that have a Service each.
+const withService = "with-services-"
 
 // submit asks for one model.
 func (s *stage) submit(ctx context.Context, id string) error {
@@ -45,16 +49,21 @@ func (s *stage) learnShape(ctx context.Context) error {
 	return nil
 }
 
-// scale makes plain Deployments, as many ModelServices, and the Deployments
-// once more: what the machine had to do beside meets both sides.
+// scale makes plain Deployments, each with a Service, as many ModelServices,
+// and the Deployments once more: what the machine had to do beside meets both
+// sides. That of Deployments with Services tells what Kubernetes itself needs
+// for what a ModelService consists of, whoever makes it.
 func (s *stage) scale(ctx context.Context) error {
-	var took [3]time.Duration
-	var cpu [3]float64
+	var took [4]time.Duration
+	var cpu [4]float64
 	for i, side := range []struct {
 		round  func(context.Context, string) (time.Duration, error)
 		prefix string
 		clear  func(context.Context) error
-	}{{s.plainRound, "before-", s.removePlain}, {s.serviceRound, "model-", s.calm}, {s.plainRound, "after-", s.removePlain}} {
+	}{
+		{s.plainRound, "before-", s.removePlain}, {s.plainRound, withService, s.removePlain},
+		{s.serviceRound, "model-", s.calm}, {s.plainRound, "after-", s.removePlain},
+	} {
 		start, began := s.effort(), time.Now()
 		var err error
 		if took[i], err = side.round(ctx, side.prefix); err != nil {
@@ -72,13 +81,17 @@ func (s *stage) scale(ctx context.Context) error {
 			return err
 		}
 	}
-	for name, v := range map[string][3]float64{"ready": {seconds(took[0]), seconds(took[1]), seconds(took[2])}, "ready_cpu": cpu} {
-		baseline := (v[0] + v[2]) / 2
-		s.results = append(s.results, result{
-			Name: fmt.Sprintf("%s_%d", name, s.plan.objects), Value: v[1], Unit: "s", Baseline: baseline, Ratio: v[1] / baseline, Target: 2, Better: "lower",
-		})
-	}
+	s.compare("ready", seconds(took[2]), (seconds(took[0])+seconds(took[3]))/2, 2)
+	s.compare("ready_cpu", cpu[2], (cpu[0]+cpu[3])/2, 2)
+	s.compare("ready_with_services", seconds(took[2]), seconds(took[1]), 2)
+	s.compare("ready_cpu_with_services", cpu[2], cpu[1], 2)
 	return nil
+}
+
+func (s *stage) compare(name string, ours, baseline, target float64) {
+	s.results = append(s.results, result{
+		Name: fmt.Sprintf("%s_%d", name, s.plan.objects), Value: ours, Unit: "s", Baseline: baseline, Ratio: ours / baseline, Target: target, Better: "lower",
+	})
 }
 
 // plainRound makes Deployments, waits until the last is ready, and removes them.
@@ -86,7 +99,13 @@ func (s *stage) plainRound(ctx context.Context, prefix string) (time.Duration, e
 	n := s.plan.objects
 	began := time.Now()
 	err := parallel(n, func(i int) error {
-		_, err := s.client.AppsV1().Deployments(plainNamespace).Create(ctx, s.plain(fmt.Sprint(prefix, i)), metav1.CreateOptions{})
+		d := s.plain(fmt.Sprint(prefix, i))
+		if prefix == withService {
+			if _, err := s.client.CoreV1().Services(plainNamespace).Create(ctx, serviceOf(d), metav1.CreateOptions{}); err != nil {
+				return err
+			}
+		}
+		_, err := s.client.AppsV1().Deployments(plainNamespace).Create(ctx, d, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -98,8 +117,19 @@ func (s *stage) plainRound(ctx context.Context, prefix string) (time.Duration, e
 		return 0, fmt.Errorf("wait for plain Deployments: %w", err)
 	}
 	took := last.Sub(began)
-	fmt.Printf("%d plain Deployments: made after %s, all ready after %s\n", n, made.Round(time.Millisecond), took.Round(time.Millisecond))
+	fmt.Printf("%d Deployments (%s): made after %s, all ready after %s\n", n, strings.TrimSuffix(prefix, "-"), made.Round(time.Millisecond), took.Round(time.Millisecond))
 	return took, nil
+}
+
+// serviceOf is a headless Service of a Deployment's Pods, as a ModelService's is.
+func serviceOf(d *appsv1.Deployment) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace, Labels: d.Labels},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, Selector: d.Spec.Selector.MatchLabels,
+			Ports: []corev1.ServicePort{{Name: v1alpha1.PortName, Port: 8000, TargetPort: intstr.FromString(v1alpha1.PortName)}},
+		},
+	}
 }
 
 // plain is a Deployment like a ModelService's, of nobody.
@@ -121,6 +151,15 @@ func (s *stage) removePlain(ctx context.Context) error {
 	background := metav1.DeletePropagationBackground
 	if err := s.client.AppsV1().Deployments(plainNamespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{}); err != nil {
 		return fmt.Errorf("remove plain Deployments: %w", err)
+	}
+	services, err := s.client.CoreV1().Services(plainNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list the Services of plain Deployments: %w", err)
+	}
+	for _, service := range services.Items {
+		if err := s.client.CoreV1().Services(plainNamespace).Delete(ctx, service.Name, metav1.DeleteOptions{}); err != nil {
+			return fmt.Errorf("remove the Services of plain Deployments: %w", err)
+		}
 	}
 	for {
 		pods, err := s.client.CoreV1().Pods(plainNamespace).List(ctx, metav1.ListOptions{Limit: 1})
