@@ -24,7 +24,7 @@ type plan struct {
 	objects   int           // ModelServices, and plain Deployments
 	samples   int           // of each latency
 	reconcile time.Duration // between rounds, of which five are watched
-	profiles  string        // folder for CPU profiles of the ModelServices' round; empty: none
+	profiles  string        // folder for CPU profiles of every round; empty: none
 }
 
 var (
@@ -37,7 +37,7 @@ func main() {
 	objects := flag.Int("objects", 0, "how many ModelServices; 0: as many as the form has")
 	reconcile := flag.Duration("reconcile", 0, "time between rounds of reconciliation; 0: as the form has it")
 	dir := flag.String("dir", "", "folder of the cluster's logs; default a temporary one")
-	profiles := flag.String("profiles", "", "folder for CPU profiles that are taken while the ModelServices start; they cost some time themselves")
+	profiles := flag.String("profiles", "", "folder for CPU profiles of the API server and of ModelDock in every round; taking them costs some time itself")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

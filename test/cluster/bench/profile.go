@@ -15,11 +15,12 @@ import (
 
 // profiledEach is for how long processes are watched for each object: so long
 // its start takes for sure.
-const profiledEach = 50 * time.Millisecond
+const profiledEach = 75 * time.Millisecond
 
 // profile begins to take the CPU profiles of the API server and of our
-// processes. What it returns waits for them.
-func (s *stage) profile(ctx context.Context) (wait func() error) {
+// processes, in files whose names begin with the round's. What it returns waits
+// for them.
+func (s *stage) profile(ctx context.Context, round string) (wait func() error) {
 	if s.plan.profiles == "" {
 		return func() error { return nil }
 	}
@@ -28,13 +29,13 @@ func (s *stage) profile(ctx context.Context) (wait func() error) {
 	waits := 1
 	go func() {
 		body, err := s.client.Discovery().RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", seconds).DoRaw(ctx)
-		took <- s.keep("kube-apiserver", body, err)
+		took <- s.keep(round+"kube-apiserver", body, err)
 	}()
 	for _, p := range append(slices.Clone(s.dock.Controllers), s.dock.Gateways...) {
 		waits++
 		go func() {
 			body, err := get(ctx, p.Ops+"/debug/pprof/profile?seconds="+seconds)
-			took <- s.keep(p.Name, body, err)
+			took <- s.keep(round+p.Name, body, err)
 		}()
 	}
 	return func() error {

@@ -98,6 +98,7 @@ func (s *stage) compare(name string, ours, baseline, target float64) {
 func (s *stage) plainRound(ctx context.Context, prefix string) (time.Duration, error) {
 	n := s.plan.objects
 	began := time.Now()
+	profiled := s.profile(ctx, prefix)
 	err := parallel(n, func(i int) error {
 		d := s.plain(fmt.Sprint(prefix, i))
 		if prefix == withService {
@@ -117,6 +118,9 @@ func (s *stage) plainRound(ctx context.Context, prefix string) (time.Duration, e
 		return 0, fmt.Errorf("wait for plain Deployments: %w", err)
 	}
 	took := last.Sub(began)
+	if err := profiled(); err != nil {
+		return 0, err
+	}
 	fmt.Printf("%d Deployments (%s): made after %s, all ready after %s\n", n, strings.TrimSuffix(prefix, "-"), made.Round(time.Millisecond), took.Round(time.Millisecond))
 	return took, nil
 }
@@ -178,7 +182,7 @@ func (s *stage) removePlain(ctx context.Context) error {
 func (s *stage) serviceRound(ctx context.Context, prefix string) (time.Duration, error) {
 	n := s.plan.objects
 	began := time.Now()
-	profiled := s.profile(ctx)
+	profiled := s.profile(ctx, prefix)
 	if err := parallel(n, func(i int) error { return s.submit(ctx, fmt.Sprint(prefix, i)) }); err != nil {
 		return 0, fmt.Errorf("submit requests: %w", err)
 	}
