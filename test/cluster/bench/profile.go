@@ -15,7 +15,7 @@ import (
 
 // profiledEach is for how long processes are watched for each object: so long
 // its start takes for sure.
-const profiledEach = 75 * time.Millisecond
+const profiledEach = 80 * time.Millisecond
 
 // profile begins to take the CPU profiles of the API server and of our
 // processes, in files whose names begin with the round's. What it returns waits
