@@ -181,6 +181,10 @@ func apply(ctx context.Context, from fs.FS) error {
 }
 
 func applyText(ctx context.Context, name, text string) error {
+	return applyTo(ctx, server, name, text)
+}
+
+func applyTo(ctx context.Context, to *apiserver.Server, name, text string) error {
 	for dec := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
 		var u unstructured.Unstructured
 		if err := dec.Decode(&u); errors.Is(err, io.EOF) {
@@ -188,7 +192,7 @@ func applyText(ctx context.Context, name, text string) error {
 		} else if err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
-		if err := server.Client.Create(ctx, &u); client.IgnoreAlreadyExists(err) != nil {
+		if err := to.Client.Create(ctx, &u); client.IgnoreAlreadyExists(err) != nil {
 			return fmt.Errorf("apply %s: %w", name, err)
 		}
 	}

@@ -27,6 +27,13 @@ import (
 	"modeldock.io/internal/traffic/redislink"
 )
 
+const (
+	agreeWait   = 5 * time.Second
+	agreeEvery  = 2 * time.Second
+	agreeLater  = 15 * time.Second // where nothing was answered
+	agreeWithin = 8 * time.Second
+)
+
 // runner is a part of the agent that works until its context ends.
 type runner interface{ Run(ctx context.Context) }
 
@@ -35,6 +42,7 @@ type agentProcess struct {
 	opts     AgentOptions
 	log      *slog.Logger
 	registry *prometheus.Registry
+	client   kubernetes.Interface
 	parts    []runner
 	watch    *agent.Agent
 	close    func() error
@@ -69,6 +77,7 @@ func (a *agentProcess) build() error {
 	if err != nil {
 		return fmt.Errorf("make the client of the API server %s: %w", cfg.Host, err)
 	}
+	a.client = client
 	node, err := nodeobject.New(nodeobject.Config{Node: o.Node, Client: client, Logger: a.log, Registerer: a.registry})
 	if err != nil {
 		return err
@@ -78,8 +87,9 @@ func (a *agentProcess) build() error {
 	switch o.Deliver {
 	case deliverDevicePlugin:
 		plugin, err := deviceplugin.New(deviceplugin.Config{
-			Dir: filepath.Join(o.KubeletDir, "device-plugins"), Resource: o.Resource, ChunkMiB: o.ChunkMiB, Reserve: placement.DefaultReserve(),
-			Logger: a.log, Registerer: a.registry,
+			Dir: filepath.Join(o.KubeletDir, "device-plugins"), PodResources: filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock"),
+			Node: o.Node, Resource: o.Resource, ChunkMiB: o.ChunkMiB, Reserve: placement.DefaultReserve(),
+			Client: client, Clock: time.Now, Logger: a.log, Registerer: a.registry,
 		})
 		if err != nil {
 			return err
@@ -133,8 +143,13 @@ func (a *agentProcess) serve(ctx context.Context, listener net.Listener, out io.
 		running.Go(func() { p.Run(work) })
 	}
 	server := sideServer(opsMux(healthz, a.readyz, a.registry))
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(listener) }()
+	running.Go(func() {
+		if err := a.agrees(work); err != nil {
+			failed <- err
+		}
+	})
 	url := "http://" + reachable(listener.Addr())
 	_, _ = fmt.Fprintf(out, "ModelDock agent of %s is up\n  ops       %s\n  deliver   %s\n", a.opts.Node, url, a.opts.Deliver)
 	started(url)
@@ -148,6 +163,45 @@ func (a *agentProcess) serve(ctx context.Context, listener net.Listener, out io.
 	_ = server.Close()
 	a.log.Info("stopped")
 	return errors.Join(err, a.close())
+}
+
+// agrees compares the size of our chunks with that of the API server's policies,
+// once, as soon as it answers. Another size is an error that ends the agent, but
+// for a moment: an upgrade that changes both changes the policies last.
+func (a *agentProcess) agrees(ctx context.Context) error {
+	if a.opts.Deliver != deliverDevicePlugin || a.opts.Resource != deviceplugin.DefaultResource {
+		return nil // no policy of ours asks for it
+	}
+	told, since := "", time.Time{}
+	for {
+		wait := agreeEvery
+		asking, cancel := context.WithTimeout(ctx, agreeWait)
+		err := deviceplugin.Agree(asking, a.client, a.opts.ChunkMiB)
+		cancel()
+		var differ *deviceplugin.DisagreeError
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return nil
+		case errors.As(err, &differ):
+			if since.IsZero() {
+				since = time.Now()
+			}
+			if time.Since(since) > agreeWithin {
+				return err
+			}
+		default:
+			since, wait = time.Time{}, agreeLater
+			if err.Error() != told {
+				told = err.Error()
+				a.log.Warn("whether Pods ask for chunks of our size is not known; it is asked again", "chunk MiB", a.opts.ChunkMiB, "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
 }
 
 // readyz says whether this node's cards are known right now.

@@ -45,7 +45,9 @@ func (r Right) String() string {
 
 // withCards reports whether a file's rights are needed only where models ask for
 // cards, which an installation does not tell.
-func withCards(file string) bool { return file == "cards.yaml" || file == "claims.yaml" }
+func withCards(file string) bool {
+	return file == "cards.yaml" || file == "claims.yaml" || file == "holders.yaml"
+}
 
 // Granted reads from the manifests of this program what each process needs in
 // any installation, by the name of the process.

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/client-go/kubernetes"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"modeldock.io/internal/device"
@@ -43,25 +44,39 @@ const (
 
 // Config is what a plugin works with.
 type Config struct {
-	Dir        string // where the kubelet's socket is
-	Resource   string
-	ChunkMiB   int64
-	Reserve    placement.Reserve // kept back of each card, as the scheduler does
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
+	Dir          string // where the kubelet's socket is
+	PodResources string // the kubelet's socket that tells who holds what
+	Node         string
+	Resource     string
+	ChunkMiB     int64
+	Reserve      placement.Reserve // kept back of each card, as the scheduler does
+	Client       kubernetes.Interface
+	Clock        func() time.Time
+	Logger       *slog.Logger
+	Registerer   prometheus.Registerer
 }
 
 // Plugin is one node's. It implements agent.Sink.
 type Plugin struct {
 	pluginapi.UnimplementedDevicePluginServer
 
-	cfg           Config
-	registrations prometheus.Counter
+	cfg     Config
+	metrics *metrics
+	reader  *reader
 
-	mu      sync.Mutex
-	slots   []*pluginapi.Device
-	changed chan struct{} // closed at the next change
-	known   bool          // something was set
+	looking sync.Mutex // held while the kubelet is asked who holds chunks
+
+	mu       sync.Mutex
+	set      bool // cards are known, or that there are none
+	asked    bool // who holds chunks was asked for
+	read     bool // and was answered
+	cards    []device.Card
+	holders  []holder
+	given    map[string]time.Time // chunks since then
+	division division
+	changed  chan struct{} // closed at the next change
+	ready    chan struct{} // closed when there is something to say
+	why      string        // holders or their cards are not known, as the log has it
 }
 
 // New makes a plugin, which Run starts.
@@ -69,40 +84,26 @@ func New(cfg Config) (*Plugin, error) {
 	if cfg.ChunkMiB < 1 {
 		return nil, fmt.Errorf("a chunk of %d MiB is none; give at least 1", cfg.ChunkMiB)
 	}
-	p := &Plugin{cfg: cfg, changed: make(chan struct{}), registrations: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "modeldock_gpu_kubelet_registrations_total", Help: "How often the device plugin registered with the kubelet; once per start of the kubelet.",
-	})}
-	if err := cfg.Registerer.Register(p.registrations); err != nil {
-		return nil, fmt.Errorf("register the metrics of the device plugin: %w", err)
+	m, err := newMetrics(cfg.Registerer)
+	if err != nil {
+		return nil, err
 	}
-	return p, nil
-}
-
-// Set implements agent.Sink.
-func (p *Plugin) Set(cards []device.Card) {
-	next := slots(cards, p.cfg.ChunkMiB, p.cfg.Reserve)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.slots, p.known = next, true
-	close(p.changed)
-	p.changed = make(chan struct{})
-}
-
-func (p *Plugin) current() (slots []*pluginapi.Device, changed <-chan struct{}, known bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.slots, p.changed, p.known
+	return &Plugin{
+		cfg: cfg, metrics: m, given: map[string]time.Time{}, changed: make(chan struct{}), ready: make(chan struct{}),
+		reader: &reader{socket: cfg.PodResources, resource: cfg.Resource, node: cfg.Node, client: cfg.Client},
+	}, nil
 }
 
 // Run serves the kubelet until ctx ends, whichever of them is there first and
 // however often it starts anew.
 func (p *Plugin) Run(ctx context.Context) {
-	if _, changed, known := p.current(); !known { // without cards there is nothing to say
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { p.follow(ctx) })
+	select { // without cards there is nothing to say
+	case <-ctx.Done():
+		return
+	case <-p.ready:
 	}
 	for told := ""; ctx.Err() == nil; {
 		err := p.serve(ctx)
@@ -138,6 +139,7 @@ func (p *Plugin) serve(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("look at our socket: %w", err), listener.Close())
 	}
+	p.look(ctx) // a kubelet that has just started holds what the one before it gave
 	server := grpc.NewServer()
 	pluginapi.RegisterDevicePluginServer(server, p)
 	ended := make(chan error, 1)
@@ -146,7 +148,7 @@ func (p *Plugin) serve(ctx context.Context) error {
 	if err := p.register(ctx, theirs); err != nil {
 		return err
 	}
-	p.registrations.Inc()
+	p.metrics.registrations.Inc()
 	p.cfg.Logger.Info("the kubelet counts GPU memory", "resource", p.cfg.Resource, "chunk MiB", p.cfg.ChunkMiB)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

@@ -16,8 +16,9 @@ import (
 
 const driver = "gpu.modeldock.io"
 
-// claiming makes a Pod whose claim asks for so much memory of one card.
-func claiming(t *testing.T, name, memory string) {
+// claiming makes a Pod whose claim asks for so much memory of one card, and that
+// asks the runtime for other cards: none, as the operator does, or all.
+func claiming(t *testing.T, name, memory, visible string) {
 	t.Helper()
 	template := &resourceapi.ResourceClaimTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
@@ -34,7 +35,7 @@ func claiming(t *testing.T, name, memory string) {
 	create(t, pod(name, func(p *corev1.Pod) {
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "card", ResourceClaimTemplateName: &name}}
 		p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "card"}}
-		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"}} // as the operator does
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: visible}}
 	}))
 }
 
@@ -100,15 +101,15 @@ func TestDRA(t *testing.T) {
 	// although the node's total would allow it.
 	on := map[string]string{}
 	claims := map[string]string{}
-	for _, c := range [][2]string{{"claim-1", "10000Mi"}, {"claim-2", "10000Mi"}, {"claim-3", "12000Mi"}} {
-		claiming(t, c[0], c[1])
+	for _, c := range [][3]string{{"claim-1", "10000Mi", "void"}, {"claim-2", "10000Mi", "all"}, {"claim-3", "12000Mi", "void"}} {
+		claiming(t, c[0], c[1], c[2])
 		on[c[0]], claims[c[0]] = n.decided(t, c[0])
 		n.mustSee(t, c[0], on[c[0]])
 	}
 	if on["claim-1"] != "SIM-X" || on["claim-2"] != "SIM-X" || on["claim-3"] != "SIM-Y" {
 		t.Errorf("decided were %v", on)
 	}
-	claiming(t, "claim-4", "14000Mi")
+	claiming(t, "claim-4", "14000Mi", "void")
 	n.pends(t, "claim-4")
 
 	// The agent dies and starts anew: what runs goes on, and what it prepared

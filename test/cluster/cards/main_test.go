@@ -95,7 +95,7 @@ func prepare(ctx context.Context) (err error) {
 	if ground.kubeconfig, err = ground.cluster.AddUser(account, "system:serviceaccounts", "system:authenticated"); err != nil {
 		return err
 	}
-	rights, err := deploy.RightsOf("agent", "scheduler")
+	rights, err := deploy.RightsOf("agent", "holders", "scheduler")
 	if err != nil {
 		return err
 	}

@@ -104,6 +104,38 @@ func TestDevicePluginPath(t *testing.T) {
 	}
 }
 
+// The size of chunks is one value, for agents, controllers and policies.
+func TestChunksHaveOneSize(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	for size, with := range map[string][]string{"256": gpuPath("devicePlugin"), "512": gpuPath("devicePlugin", "--set", "gpu.chunkMiB=512")} {
+		if args := argsOfContainer(t, h, "blue-modeldock-controller", with...); !slices.Contains(args, "--gpu-chunk-mib="+size) {
+			t.Errorf("controllers are told %v, want chunks of %s MiB", args, size)
+		}
+		for _, d := range render[appsv1.DaemonSet](t, h, "DaemonSet", with...) {
+			if args := d.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--chunk-mib="+size) {
+				t.Errorf("agents are told %v, want chunks of %s MiB", args, size)
+			}
+		}
+		var said []string
+		for _, p := range render[admissionv1.MutatingAdmissionPolicy](t, h, "MutatingAdmissionPolicy", with...) {
+			for _, v := range p.Spec.Variables {
+				if v.Name == "gpuMemoryChunkMiB" {
+					said = append(said, v.Expression)
+				}
+			}
+		}
+		if !slices.Equal(said, []string{size}) {
+			t.Errorf("the policies say %v, want chunks of %s MiB", said, size)
+		}
+	}
+	for _, d := range render[appsv1.DaemonSet](t, h, "DaemonSet", gpuPath("dra")...) {
+		if args := strings.Join(d.Spec.Template.Spec.Containers[0].Args, " "); strings.Contains(args, "chunk") {
+			t.Errorf("agents that count nothing are told %s", args)
+		}
+	}
+}
+
 func TestClaimsPath(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -131,7 +163,7 @@ func TestAgentIsConfined(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	for path, folders := range map[string][]string{
-		"devicePlugin": {"/var/lib/kubelet/device-plugins"},
+		"devicePlugin": {"/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pod-resources"},
 		"dra":          {"/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry", "/var/run/cdi"},
 	} {
 		sets := render[appsv1.DaemonSet](t, h, "DaemonSet", gpuPath(path, "--set", "gpu.agent.simulatedCards=2x24576")...)

@@ -87,6 +87,8 @@ func TestValuesAreChecked(t *testing.T) {
 		{"gpu.path=magic", "/gpu/path"},
 		{"gpu.schedulerName=default-scheduler", "/gpu/schedulerName"},
 		{"gpu.agent.kubeletDir=kubelet", "/gpu/agent/kubeletDir"},
+		{"gpu.chunkMiB=0", "/gpu/chunkMiB"},
+		{"gpu.chunkMiB=256Mi", "/gpu/chunkMiB"},
 		{"gateway.controlURLs={controller:8082}", "/gateway/controlURLs"},
 	} {
 		_, err := h.Run(t.Context(), append(append([]string{"template", "x", Folder}, named...), "--set", c.set)...)
@@ -174,7 +176,7 @@ func TestRightsAreTheEmbeddedOnes(t *testing.T) {
 		accounts[a.Namespace+"/"+a.Name] = true
 	}
 	for _, r := range render[rbacv1.ClusterRole](t, h, "ClusterRole") {
-		if strings.HasSuffix(r.Name, "-claims") || strings.HasSuffix(r.Name, "-cards") || strings.HasSuffix(r.Name, "-agent") {
+		if strings.HasSuffix(r.Name, "-claims") || strings.HasSuffix(r.Name, "-cards") || strings.HasSuffix(r.Name, "-agent") || strings.HasSuffix(r.Name, "-holders") {
 			t.Errorf("%s is granted although models have no cards", r.Name)
 		}
 	}

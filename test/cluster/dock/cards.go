@@ -68,7 +68,7 @@ func (c *Cards) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(c.options.Dir, "logs"), 0o700); err != nil {
 		return fmt.Errorf("make the folder of the agents' logs: %w", err)
 	}
-	rights, err := deploy.RightsOf("agent", "scheduler")
+	rights, err := deploy.RightsOf("agent", "holders", "scheduler")
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ type proxy struct {
 	lose  string   // name of the Pod
 	blind bool     // what was swallowed also cannot be read afterwards
 	lost  int
+	shut  bool                     // nothing comes through
+	held  map[string]chan struct{} // Bindings of these Pods come through when it is closed
+	came  map[string]bool          // of these
 }
 
 func newProxy(t *testing.T, kubeconfig string) *proxy {
@@ -60,8 +63,11 @@ func newProxy(t *testing.T, kubeconfig string) *proxy {
 	}
 	p.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
-		storm := p.storm
+		storm, shut := p.storm, p.shut
 		p.mu.Unlock()
+		if shut || !p.wait(r) {
+			panic(http.ErrAbortHandler)
+		}
 		if storm == nil || !storm.serve(w, r) {
 			reverse.ServeHTTP(w, r)
 		}
@@ -94,6 +100,60 @@ func (p *proxy) meets(storm *weather) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.storm = storm
+}
+
+// cut lets nothing through, and ends what is open, until it is opened.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	p.shut = true
+	p.mu.Unlock()
+	p.front.CloseClientConnections()
+}
+
+func (p *proxy) open() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shut = false
+}
+
+// hold keeps the Binding of a Pod back until let is called. came tells whether
+// it has come.
+func (p *proxy) hold(pod string) (came func() bool, let func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	gate := make(chan struct{})
+	p.held, p.came = map[string]chan struct{}{pod: gate}, map[string]bool{}
+	came = func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.came[pod]
+	}
+	return came, sync.OnceFunc(func() { close(gate) })
+}
+
+// wait holds a request back that is to be; false means that nobody waits for it
+// any more.
+func (p *proxy) wait(r *http.Request) bool {
+	path, isBinding := strings.CutSuffix(r.URL.Path, "/binding")
+	if r.Method != http.MethodPost || !isBinding {
+		return true
+	}
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	p.mu.Lock()
+	gate := p.held[name]
+	if gate != nil {
+		p.came[name] = true
+	}
+	p.mu.Unlock()
+	if gate == nil {
+		return true
+	}
+	select {
+	case <-gate:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
 }
 
 func (p *proxy) swallowed() int {

@@ -201,19 +201,8 @@ var sample = regexp.MustCompile(`(?m)^modeldock_gpu_memory_(\w+)(?:\{(?:card="([
 // counted waits until the scheduler's accounts are what Pods add up to.
 func (b *bundle) counted(seen *witness) {
 	b.t.Helper()
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its certificate is its own
-	defer client.CloseIdleConnections()
 	b.eventually(func(ctx context.Context) error {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/metrics", b.port), http.NoBody)
-		if err != nil {
-			return err
-		}
-		res, err := client.Do(r)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = res.Body.Close() }() // it was read
-		body, err := io.ReadAll(res.Body)
+		text, err := b.metrics(ctx)
 		if err != nil {
 			return err
 		}
@@ -221,8 +210,24 @@ func (b *bundle) counted(seen *witness) {
 		if err != nil {
 			return err
 		}
-		return equal(sum, string(body))
+		return equal(sum, text)
 	})
+}
+
+// metrics are the scheduler's.
+func (b *bundle) metrics(ctx context.Context) (string, error) {
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its certificate is its own
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/metrics", b.port), http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = res.Body.Close() }() // it was read
+	body, err := io.ReadAll(res.Body)
+	return string(body), err
 }
 
 // equal tells where the scheduler's metrics differ from what Pods add up to.

@@ -3,6 +3,7 @@
 {{- if eq .Values.gpu.path "devicePlugin" -}}
 - --gpu=device-plugin
 - --gpu-scheduler={{ .Values.gpu.schedulerName }}
+- --gpu-chunk-mib={{ .Values.gpu.chunkMiB | int64 }}
 - --buffer-image={{ .Values.gpu.bufferImage }}
 - --buffer-priority-class={{ include "modeldock.bufferPriority" . }}
 {{- else -}}
@@ -23,7 +24,7 @@
 {{- if and (ne .Values.gpu.path "none") .Values.redis.secretName }}true{{ end }}
 {{- end }}
 
-{{/* ourNames: dict "root" $ "text" …: the names of this release in a manifest that is a plain file. */}}
+{{/* ourNames: dict "root" $ "text" …: the names of this release, and its size of chunks, in a manifest that is a plain file. */}}
 {{- define "modeldock.gpuNames" -}}
 {{- $name := include "modeldock.name" .root }}
 {{- $wide := printf "%s-%s" .root.Release.Namespace $name }}
@@ -31,6 +32,7 @@
   | replace "system:serviceaccount:modeldock-system:modeldock-scheduler" (printf "system:serviceaccount:%s:%s" .root.Release.Namespace "\u0000scheduler")
   | replace "resourceName: modeldock-scheduler" "resourceName: \u0000scheduler"
   | replace "resourceNamespace: modeldock-system" (printf "resourceNamespace: %s" .root.Release.Namespace)
+  | replace "name: gpuMemoryChunkMiB\n      expression: \"256\"" (printf "name: gpuMemoryChunkMiB\n      expression: \"%d\"" (.root.Values.gpu.chunkMiB | int64))
   | replace "modeldock-scheduler" .root.Values.gpu.schedulerName
   | replace "modeldock-gpu-" (printf "%s-gpu-" $wide)
   | replace "\u0000scheduler" (printf "%s-scheduler" $name) }}
