@@ -436,6 +436,11 @@ func TestDivide(t *testing.T) {
 	if len(seen) != 3*perCard {
 		t.Errorf("%d slots", len(seen))
 	}
+	// What was given since somebody held it on a sick card is another's, on a healthy one.
+	sick := []holder{{ids: []string{"0-0", "0-1"}, cards: []string{"B"}}}
+	if d := divide(cards(true, false), sick, true, map[string]bool{"0-0": true}, 256, placement.DefaultReserve()); d.taken != 1 || len(d.open) != perCard || !d.open["0-0"] || d.open["0-1"] {
+		t.Errorf("%d are taken, %d may be given", d.taken, len(d.open))
+	}
 	if p, err := New(Config{ChunkMiB: 0, Registerer: prometheus.NewRegistry()}); err == nil {
 		t.Errorf("chunks of nothing: %+v", p)
 	}
