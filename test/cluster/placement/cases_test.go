@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -160,15 +161,17 @@ func waitsAndIsWoken(b *bundle) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := kwok.Kill(); err != nil {
+	// It pauses: one that starts anew would wait for the leases of the one before.
+	if err := syscall.Kill(kwok.PID(), syscall.SIGSTOP); err != nil {
 		b.t.Fatal(err)
 	}
+	b.t.Cleanup(func() { _ = syscall.Kill(kwok.PID(), syscall.SIGCONT) })
 	b.notReady()
 	b.create("small", 1000)
 	if reason := b.pending("small"); !strings.Contains(reason, "untolerated taint") {
 		b.t.Errorf("on a node that is not ready it waits because %q", reason)
 	}
-	if err := kwok.Start(b.t.Context()); err != nil {
+	if err := syscall.Kill(kwok.PID(), syscall.SIGCONT); err != nil {
 		b.t.Fatal(err)
 	}
 	b.placed("small")
