@@ -86,7 +86,7 @@ func TestDevicePluginPath(t *testing.T) {
 			}
 		}
 	}
-	if len(names) != 6 || !names["sys-blue-modeldock-gpu-binding"] || !strings.Contains(text, "'system:serviceaccount:sys:blue-modeldock-scheduler'") || !strings.Contains(text, "schedulerName: 'cards'") {
+	if len(names) != 7 || !names["sys-blue-modeldock-gpu-binding"] || !strings.Contains(text, "'system:serviceaccount:sys:blue-modeldock-scheduler'") || !strings.Contains(text, "schedulerName: 'cards'") {
 		t.Errorf("the policies %v say\n%s", names, text)
 	}
 	for _, b := range render[admissionv1.ValidatingAdmissionPolicyBinding](t, h, "ValidatingAdmissionPolicyBinding", with...) {
