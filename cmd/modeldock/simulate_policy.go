@@ -39,7 +39,7 @@ func (f simulateFlags) readPolicy(name string, class modelspec.Class, trace []si
 			return simulate.Policy{}, usage("read policy %s: %v", name, err)
 		}
 	}
-	p := simulate.Policy{Name: file.Name, Period: 5 * time.Second}
+	p := simulate.Policy{Name: file.Name, Period: f.every}
 	switch file.Base {
 	case "clairvoyant":
 		return simulate.Clairvoyant(trace, f.base, time.Second), nil
@@ -51,9 +51,6 @@ func (f simulateFlags) readPolicy(name string, class modelspec.Class, trace []si
 		lead := f.base.ColdStart
 		seconds(&lead, file.LeadSeconds)
 		p.Spec = p.Spec.Paced(lead)
-		if lead <= elastic.LeadFollow {
-			p.Period = time.Second
-		}
 	default:
 		return p, usage("policy %s is neither a file nor reference-hpa, online, batch or clairvoyant; its base is %q", name, file.Base)
 	}

@@ -107,7 +107,7 @@ func replicaOf(m modelspec.Model, in *openapi.SimulatedReplica) (simulate.Model,
 		v    *float64
 		to   *time.Duration
 	}{
-		{"coldStartSeconds", in.ColdStartSeconds, &how.ColdStart}, {"firstChunkSeconds", in.FirstChunkSeconds, &how.FirstChunk},
+		{"coldStartSeconds", in.ColdStartSeconds, &how.ColdStart}, {"stopSeconds", in.StopSeconds, &how.Stop}, {"firstChunkSeconds", in.FirstChunkSeconds, &how.FirstChunk},
 		{"secondsPerToken", in.SecondsPerToken, &how.PerToken}, {"objectiveSeconds", in.ObjectiveSeconds, &how.Objective},
 	} {
 		if f.v == nil {

@@ -189,6 +189,7 @@ func (s *Scaler) write(ctx context.Context, m *model, ref budget.Ref, st deliver
 		}
 		s.cfg.Logger.Info("scaled", "tenant", ref.Tenant, "request", ref.ID, "from", step.From, "to", step.To, "reason", step.Reason, "message", step.Message)
 		s.cfg.Metrics.changed(step)
+		m.knows(step.At)
 	}
 	m.history, m.last = d.Next, d
 	if d.Replicas != d.From {

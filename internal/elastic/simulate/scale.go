@@ -34,7 +34,7 @@ func (r *run) decide() {
 
 // note adds what has changed to the timeline.
 func (r *run) note() {
-	p := Point{At: r.now, Replicas: r.want, Waiting: len(r.waiting), Running: r.running()}
+	p := Point{At: r.now, Replicas: r.want, Waiting: len(r.waiting), Running: r.running(), Held: len(r.replicas)}
 	for _, c := range r.replicas {
 		if c.ready <= r.now && !c.ending {
 			p.Ready++
@@ -101,8 +101,8 @@ func (r *run) recent() int {
 	return len(r.arrivals)
 }
 
-// scale starts replicas, or ends the least loaded, youngest first; they run
-// until their last stream has ended.
+// scale starts replicas, or ends the least loaded, youngest first; they hold
+// their cards until their last stream has ended, and for the time of a stop.
 func (r *run) scale(n int) {
 	for ; r.want < n; r.want++ {
 		c := &replica{born: r.now, ready: r.now + r.model.ColdStart}
@@ -120,7 +120,10 @@ func (r *run) scale(n int) {
 				victim = c
 			}
 		}
-		victim.ending = true
+		victim.ending, victim.until = true, r.now+r.model.Stop
+		if r.model.Stop > 0 {
+			heap.Push(&r.events, event{at: victim.until, kind: stopped, replica: victim})
+		}
 	}
 	r.reap()
 }
@@ -128,7 +131,7 @@ func (r *run) scale(n int) {
 // reap ends what is ending and idle, and pays for it.
 func (r *run) reap() {
 	r.replicas = slices.DeleteFunc(r.replicas, func(c *replica) bool {
-		over := c.ending && c.running == 0
+		over := c.ending && c.running == 0 && c.until <= r.now
 		if over {
 			r.pay(c)
 		}

@@ -15,10 +15,11 @@ import (
 // Model is how one replica behaves.
 type Model struct {
 	ColdStart   time.Duration // from the decision to Ready
+	Stop        time.Duration // from the decision to end it until its cards are free, if no stream takes longer
 	Concurrency int           // requests at once
 	FirstChunk  time.Duration // of an empty prompt
 	PromptRate  float64       // prompt tokens per second
-	PerToken    time.Duration // of an answer
+	PerToken    time.Duration // of an answer, after the first
 	Objective   time.Duration // a first chunk later than this is late
 	GPUs        int           // per replica
 	// Warmup is the begin of a trace that policies see and learn from, and
@@ -57,12 +58,14 @@ type Policy struct {
 type Point struct {
 	At                                time.Duration
 	Replicas, Ready, Waiting, Running int
+	Held                              int // replicas whose cards are taken, those that end included
 }
 
 type replica struct {
 	born, ready time.Duration
 	running     int
 	ending      bool
+	until       time.Duration // it holds its cards, once it is ending
 }
 
 type event struct {
@@ -74,6 +77,7 @@ type event struct {
 const (
 	becameReady = iota
 	finished
+	stopped
 	asked
 )
 
@@ -153,6 +157,8 @@ func (r *run) handle(e event) {
 		r.reap()
 	case becameReady:
 		r.dispatch()
+	case stopped:
+		r.reap()
 	case asked:
 		r.decide()
 		if r.asleep = r.want == 0 && len(r.replicas) == 0 && r.policy.Plan == nil; !r.asleep {
@@ -188,7 +194,7 @@ func (r *run) dispatch() {
 		q := r.waiting[0]
 		r.waiting = r.waiting[1:]
 		first := r.model.first(q)
-		took := first + time.Duration(q.Answer)*r.model.PerToken
+		took := first + time.Duration(max(0, q.Answer-1))*r.model.PerToken
 		if r.service == 0 {
 			r.service = took
 		}

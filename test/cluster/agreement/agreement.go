@@ -1,0 +1,151 @@
+// Package agreement replays a recorded trace against a model that really
+// scales, and through internal/elastic/simulate, and says how far the two are
+// apart in what the replicas cost and in how many callers waited too long.
+package agreement
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"modeldock.io/internal/elastic"
+	"modeldock.io/internal/elastic/simulate"
+	"modeldock.io/internal/modelspec"
+)
+
+// What the replicas of the model are like.
+const (
+	loadTime    = 3 * time.Second
+	firstToken  = 200 * time.Millisecond
+	perToken    = 40 * time.Millisecond
+	mostTokens  = 100 // of an answer: longer ones would outlast the trace
+	concurrency = 2
+	mostAtOnce  = 6 // replicas
+	idle        = 8 * time.Second
+	objective   = time.Second
+	rounds      = 2 * time.Second // of whoever scales, by default
+)
+
+// The part of the trace: bursts, a gap in which the model falls asleep, and
+// bursts again; of its requests every fourth.
+const (
+	traceFile = "../../../bench/traces/AzureLLMInferenceTrace_code.csv"
+	cutFrom   = 180 * time.Second
+	cutTo     = 330 * time.Second
+	cutEvery  = 4
+)
+
+// Trace is that part.
+func Trace() ([]simulate.Request, error) {
+	file, err := os.Open(traceFile)
+	if err != nil {
+		return nil, fmt.Errorf("open the trace: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	all, err := simulate.Read(file, 1, 1)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", traceFile, err)
+	}
+	var cut []simulate.Request
+	n := 0
+	for _, q := range all {
+		if q.At < cutFrom || q.At >= cutTo {
+			continue
+		}
+		if n%cutEvery == 0 {
+			cut = append(cut, simulate.Request{At: q.At - cutFrom, Answer: min(max(q.Answer, 1), mostTokens)})
+		}
+		n++
+	}
+	return cut, nil
+}
+
+// Model is what is served, as the platform knows it.
+func Model(name string) modelspec.Model {
+	m := modelspec.Default(name)
+	m.Replicas = modelspec.Replicas{Min: 0, Max: mostAtOnce}
+	m.GPUMemory = 512
+	m.Scaling = &modelspec.Scaling{IdleSeconds: int(idle.Seconds())}
+	m.Args = []string{
+		"--load-time=" + loadTime.String(), "--ttft=" + firstToken.String(), "--token-time=" + perToken.String(),
+		fmt.Sprintf("--tokens=%d", mostTokens), fmt.Sprintf("--concurrency=%d", concurrency),
+	}
+	return m
+}
+
+// Measured is what was learnt of the platform before the trace.
+type Measured struct {
+	Start time.Duration // from the call of a sleeping model to a replica that serves it
+	Stop  time.Duration // from the decision to end a replica until it is gone
+}
+
+// Side is what became of the trace.
+type Side struct {
+	Name       string
+	GPUSeconds float64
+	Starts     int
+	Firsts     []time.Duration // of each request, from its arrival to its first chunk
+	Course     []int           // replicas that hold cards, each second
+}
+
+// Late counts the first chunks that came after the objective.
+func (s Side) Late() (n int) {
+	for _, f := range s.Firsts {
+		if f > objective {
+			n++
+		}
+	}
+	return n
+}
+
+func (s Side) String() string {
+	sorted := slices.Clone(s.Firsts)
+	slices.Sort(sorted)
+	at := func(p float64) float64 { return sorted[min(len(sorted)-1, int(p*float64(len(sorted))))].Seconds() }
+	var course strings.Builder
+	for _, n := range s.Course {
+		fmt.Fprintf(&course, "%d", min(n, 9))
+	}
+	return fmt.Sprintf("%-10s %6.1f GPU-seconds, %3d of %d late, first chunk p50 %.2f s, p95 %.2f s, p99 %.2f s, %d starts\n  %s",
+		s.Name, s.GPUSeconds, s.Late(), len(s.Firsts), at(0.5), at(0.95), at(0.99), s.Starts, course.String())
+}
+
+// Simulated is what the simulator says, and until when it counted.
+func Simulated(trace []simulate.Request, m Measured) (Side, time.Duration, error) {
+	how := simulate.Model{
+		ColdStart: m.Start, Stop: m.Stop, Concurrency: concurrency, FirstChunk: firstToken, PromptRate: 1, PerToken: perToken,
+		Objective: objective, GPUs: 1,
+	}
+	policy := simulate.Policy{Name: "simulated", Spec: elastic.SpecOf(Model("simulated"), concurrency, m.Start), Period: rounds}
+	r, err := simulate.Run(trace, how, policy)
+	if err != nil {
+		return Side{}, 0, fmt.Errorf("simulate the trace: %w", err)
+	}
+	return Side{Name: policy.Name, GPUSeconds: 3600 * r.GPUHours, Starts: r.ColdStarts, Firsts: r.FirstChunks(), Course: held(r)}, r.End, nil
+}
+
+// held is how many replicas hold cards, each second.
+func held(r simulate.Result) (course []int) {
+	for i, p := range r.Timeline {
+		until := r.End
+		if i+1 < len(r.Timeline) {
+			until = r.Timeline[i+1].At
+		}
+		for time.Duration(len(course))*time.Second < until {
+			course = append(course, p.Held)
+		}
+	}
+	return course
+}
+
+// Apart is by how much two figures differ, as a share of the larger one.
+func Apart[N int | float64](a, b N) float64 {
+	most := max(a, b)
+	if cmp.Compare(most, 0) <= 0 {
+		return 0
+	}
+	return float64(most-min(a, b)) / float64(most)
+}
