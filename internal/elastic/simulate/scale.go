@@ -27,6 +27,9 @@ func (r *run) decide() {
 		}
 		r.change = change
 	}
+	if n != r.want {
+		r.hint()
+	}
 	r.scale(n)
 	r.dispatch()
 	r.note()
@@ -82,7 +85,9 @@ func (r *run) signals() elastic.Signals {
 	for i, c := range r.replicas {
 		if in.Pods[i].State == elastic.PodReady {
 			queue[in.Pods[i].Name] = float64(in.Waiting) / float64(len(ready))
-			use[in.Pods[i].Name] = 100 * float64(c.running) / float64(r.model.Concurrency)
+			if c.hear(r.policy.Signals, r.now); c.heard > 0 {
+				use[in.Pods[i].Name] = 100 * float64(c.told) / float64(r.model.Concurrency)
+			}
 		}
 	}
 	waiting, running := float64(in.Waiting), float64(in.InFlight)
@@ -134,6 +139,7 @@ func (r *run) reap() {
 		over := c.ending && c.running == 0 && c.until <= r.now
 		if over {
 			r.pay(c)
+			r.hint()
 		}
 		return over
 	})

@@ -50,8 +50,25 @@ type Policy struct {
 	Name   string
 	Spec   elastic.Spec
 	Period time.Duration
+	// Watches has it asked sooner, too, when a replica begins, is ready or
+	// gone, as ModelDock's scaler does.
+	Watches bool
+	// Signals is how often engines are asked for what only they know; 0: they
+	// are always heard.
+	Signals time.Duration
 	// Plan decides instead of the engine, if there is one.
 	Plan func(at time.Duration, replicas int) int
+}
+
+// What ModelDock's scaler and gateways do by default.
+const (
+	ownPeriod  = 2 * time.Second
+	ownSignals = 2 * time.Second
+)
+
+// Own is a policy as ModelDock's scaler follows it by default.
+func Own(name string, s elastic.Spec) Policy {
+	return Policy{Name: name, Spec: s, Period: ownPeriod, Watches: true, Signals: ownSignals}
 }
 
 // Point is the state at one moment.
@@ -66,6 +83,22 @@ type replica struct {
 	running     int
 	ending      bool
 	until       time.Duration // it holds its cards, once it is ending
+	heard       time.Duration // when its engine was asked last; 0: never
+	told        int           // what it said of its running requests
+}
+
+// hear brings what the engine said up to date, before anything changes: it is
+// asked half a period after it is ready, and then every period.
+func (c *replica) hear(every, now time.Duration) {
+	if every <= 0 {
+		c.heard, c.told = max(now, 1), c.running
+		return
+	}
+	if first := c.ready + every/2; now >= first {
+		if last := now - (now-first)%every; last > c.heard {
+			c.heard, c.told = last, c.running
+		}
+	}
 }
 
 type event struct {
@@ -79,7 +112,11 @@ const (
 	finished
 	stopped
 	asked
+	hinted
 )
+
+// breath is the pause between two rounds of a scaler that watches.
+const breath = 100 * time.Millisecond
 
 // events is a heap by time.
 type events []event
@@ -111,6 +148,7 @@ type run struct {
 	change   int
 	turns    []time.Duration
 	asleep   bool // nobody is asked until the next arrival
+	hinted   bool // it is asked before its time
 }
 
 // Run replays a trace, in order of arrival, under a policy.
@@ -152,18 +190,31 @@ func Run(trace []Request, m Model, p Policy) (Result, error) {
 func (r *run) handle(e event) {
 	switch e.kind {
 	case finished:
+		e.replica.hear(r.policy.Signals, r.now)
 		e.replica.running--
 		r.dispatch()
 		r.reap()
 	case becameReady:
 		r.dispatch()
+		r.hint()
 	case stopped:
 		r.reap()
+	case hinted:
+		r.hinted = false
+		r.decide()
 	case asked:
 		r.decide()
 		if r.asleep = r.want == 0 && len(r.replicas) == 0 && r.policy.Plan == nil; !r.asleep {
 			heap.Push(&r.events, event{at: r.now + r.policy.Period, kind: asked})
 		}
+	}
+}
+
+// hint asks a policy that watches once more, after a breath.
+func (r *run) hint() {
+	if r.policy.Watches && !r.hinted {
+		r.hinted = true
+		heap.Push(&r.events, event{at: r.now + breath, kind: hinted})
 	}
 }
 
@@ -199,6 +250,7 @@ func (r *run) dispatch() {
 			r.service = took
 		}
 		r.service += (took - r.service) / 100
+		best.hear(r.policy.Signals, r.now)
 		best.running++
 		if q.At >= r.model.Warmup {
 			r.out.waits = append(r.out.waits, r.now-q.At)

@@ -26,7 +26,6 @@ const (
 	mostAtOnce  = 6 // replicas
 	idle        = 8 * time.Second
 	objective   = time.Second
-	rounds      = 2 * time.Second // of whoever scales, by default
 )
 
 // The part of the trace: bursts, a gap in which the model falls asleep, and
@@ -80,6 +79,13 @@ func Model(name string) modelspec.Model {
 type Measured struct {
 	Start time.Duration // from the call of a sleeping model to a replica that serves it
 	Stop  time.Duration // from the decision to end a replica until it is gone
+	First time.Duration // from a call to its first chunk, where nothing waits
+	Token time.Duration // for each chunk after that, while the trace was replayed
+}
+
+func (m Measured) String() string {
+	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	return fmt.Sprintf("%s to start, %s to stop, %s to the first chunk, %s for each that follows", round(m.Start), round(m.Stop), round(m.First), round(m.Token))
 }
 
 // Side is what became of the trace.
@@ -89,6 +95,7 @@ type Side struct {
 	Starts     int
 	Firsts     []time.Duration // of each request, from its arrival to its first chunk
 	Course     []int           // replicas that hold cards, each second
+	Streaming  time.Duration   // from the first chunks to the ends of all answers
 }
 
 // Late counts the first chunks that came after the objective.
@@ -113,18 +120,23 @@ func (s Side) String() string {
 		s.Name, s.GPUSeconds, s.Late(), len(s.Firsts), at(0.5), at(0.95), at(0.99), s.Starts, course.String())
 }
 
-// Simulated is what the simulator says, and until when it counted.
-func Simulated(trace []simulate.Request, m Measured) (Side, time.Duration, error) {
+// Simulated is what the simulator says of the same time.
+func Simulated(trace []simulate.Request, m Measured, end time.Duration) (Side, error) {
 	how := simulate.Model{
-		ColdStart: m.Start, Stop: m.Stop, Concurrency: concurrency, FirstChunk: firstToken, PromptRate: 1, PerToken: perToken,
+		ColdStart: m.Start, Stop: m.Stop, Concurrency: concurrency, FirstChunk: m.First, PromptRate: 1, PerToken: m.Token,
 		Objective: objective, GPUs: 1,
 	}
-	policy := simulate.Policy{Name: "simulated", Spec: elastic.SpecOf(Model("simulated"), concurrency, m.Start), Period: rounds}
+	policy := simulate.Own("simulated", elastic.SpecOf(Model("simulated"), concurrency, m.Start))
 	r, err := simulate.Run(trace, how, policy)
 	if err != nil {
-		return Side{}, 0, fmt.Errorf("simulate the trace: %w", err)
+		return Side{}, fmt.Errorf("simulate the trace: %w", err)
 	}
-	return Side{Name: policy.Name, GPUSeconds: 3600 * r.GPUHours, Starts: r.ColdStarts, Firsts: r.FirstChunks(), Course: held(r)}, r.End, nil
+	side := Side{Name: policy.Name, Starts: r.ColdStarts, Firsts: r.FirstChunks(), Course: held(r)}
+	side.GPUSeconds = 3600 * r.GPUHours
+	if n := len(r.Timeline); n > 0 { // neither is charged for when the other ended
+		side.GPUSeconds += float64(r.Timeline[n-1].Held) * (end - r.End).Seconds()
+	}
+	return side, nil
 }
 
 // held is how many replicas hold cards, each second.

@@ -4,6 +4,7 @@ package agreement
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -36,14 +37,14 @@ func agree(t *testing.T, h scenario.Harness, name string) {
 	p.a.Submit(served, 1, map[string]any{"model": Model(served)})
 	p.a.Ready(served)
 	m := p.measure()
-	t.Logf("%s: %s to start, %s to stop", name, m.Start.Round(time.Millisecond), m.Stop.Round(time.Millisecond))
-	says, end, err := Simulated(trace, m)
+	was, end := p.replay(trace)
+	was.Name = name
+	m.Token = was.Streaming / time.Duration(followers(trace)) // as slow as this machine was meanwhile
+	says, err := Simulated(trace, m, end)
 	if err != nil {
 		t.Fatal(err)
 	}
-	was := p.replay(trace, end)
-	was.Name = name
-	t.Logf("%d requests within %s, late after %s:\n%s\n%s", len(trace), trace[len(trace)-1].At.Round(time.Second), objective, was, says)
+	t.Logf("%s: %s\n%d requests within %s, late after %s:\n%s\n%s", name, m, len(trace), trace[len(trace)-1].At.Round(time.Second), objective, was, says)
 	if d := Apart(was.GPUSeconds, says.GPUSeconds); d > most {
 		t.Errorf("%.1f GPU-seconds here, %.1f in the simulator: %.0f %% apart, at most %.0f %% are agreed on", was.GPUSeconds, says.GPUSeconds, 100*d, 100*most)
 	}
@@ -66,19 +67,32 @@ type platform struct {
 // what that took. The model is asleep afterwards.
 func (p platform) measure() Measured {
 	p.t.Helper()
-	var starts, stops []time.Duration
+	var starts, stops, firsts []time.Duration
 	for range 3 {
 		stops = append(stops, p.sleeps())
-		took, err := p.ask(time.Now(), 1)
-		if err != nil {
+		cold, err1 := p.ask(time.Now(), 1)
+		warm, err2 := p.ask(time.Now(), 1)
+		if err := errors.Join(err1, err2); err != nil {
 			p.t.Fatal(err)
 		}
-		starts = append(starts, took-firstToken)
+		firsts = append(firsts, warm.first)
+		starts = append(starts, cold.first-warm.first)
 	}
 	stops = append(stops, p.sleeps())
-	slices.Sort(starts)
-	slices.Sort(stops)
-	return Measured{Start: starts[1], Stop: stops[1]}
+	return Measured{Start: middle(starts), Stop: middle(stops), First: middle(firsts)}
+}
+
+func middle(of []time.Duration) time.Duration {
+	slices.Sort(of)
+	return of[(len(of)-1)/2]
+}
+
+// followers are all chunks but the first ones.
+func followers(trace []simulate.Request) (n int) {
+	for _, q := range trace {
+		n += q.Answer - 1
+	}
+	return n
 }
 
 // sleeps waits until the model sleeps, and tells for how long its replica was
@@ -91,52 +105,61 @@ func (p platform) sleeps() time.Duration {
 	return time.Since(since)
 }
 
+// answer is when its first chunk came, and its end.
+type answer struct{ first, end time.Duration }
+
 // ask calls the model for an answer of so many tokens and tells how long after
-// since its first chunk came.
-func (p platform) ask(since time.Time, tokens int) (first time.Duration, err error) {
+// since it came.
+func (p platform) ask(since time.Time, tokens int) (a answer, err error) {
 	s := p.a.Chat(context.Background(), served, map[string]any{"max_tokens": tokens}, func(chunk int) {
 		if chunk == 1 {
-			first = time.Since(since)
+			a.first = time.Since(since)
 		}
 	})
+	a.end = time.Since(since)
 	if s.Status != http.StatusOK || !s.Done || s.Chunks != tokens {
-		return first, fmt.Errorf("a call for %d tokens: %+v", tokens, s)
+		return a, fmt.Errorf("a call for %d tokens: %+v", tokens, s)
 	}
-	return first, nil
+	return a, nil
 }
 
 // replay sends every request at its time, whatever became of those before it,
-// and counts what the replicas held until the end.
-func (p platform) replay(trace []simulate.Request, end time.Duration) Side {
+// and counts what the replicas held until the last answer had ended.
+func (p platform) replay(trace []simulate.Request) (side Side, end time.Duration) {
 	p.t.Helper()
-	side := Side{Firsts: make([]time.Duration, len(trace))}
+	side.Firsts = make([]time.Duration, len(trace))
+	ended := make([]time.Duration, len(trace))
 	began := time.Now()
 	var all sync.WaitGroup
 	for i, q := range trace {
 		all.Go(func() {
 			at := began.Add(q.At)
 			time.Sleep(time.Until(at))
-			first, err := p.ask(at, q.Answer)
+			a, err := p.ask(at, q.Answer)
 			if err != nil {
 				p.t.Error(err)
 			}
-			side.Firsts[i] = first
+			side.Firsts[i], ended[i] = a.first, a.end
 		})
 	}
-	p.count(&side, began, end)
-	all.Wait()
-	return side
+	over := make(chan struct{})
+	go func() { all.Wait(); close(over) }()
+	end = p.count(&side, began, over)
+	for i := range trace {
+		side.Streaming += ended[i] - side.Firsts[i]
+	}
+	return side, end
 }
 
-// count looks at the replicas that live until the end: a replica costs from
+// count looks at the replicas that live until all is over: a replica costs from
 // when it is there until it is gone.
-func (p platform) count(side *Side, began time.Time, end time.Duration) {
+func (p platform) count(side *Side, began time.Time, over <-chan struct{}) (before time.Duration) {
 	p.t.Helper()
 	tick := time.NewTicker(look)
 	defer tick.Stop()
-	before, n := time.Duration(0), 0
-	for before < end {
-		now := min(time.Since(began), end)
+	n := 0
+	for {
+		now := time.Since(began)
 		side.GPUSeconds += float64(n) * (now - before).Seconds()
 		last := n
 		n, before = p.h.Engines(p.t, tenant, served), now
@@ -144,7 +167,11 @@ func (p platform) count(side *Side, began time.Time, end time.Duration) {
 		for time.Duration(len(side.Course))*time.Second < now {
 			side.Course = append(side.Course, n)
 		}
-		<-tick.C
+		select {
+		case <-over:
+			return before
+		case <-tick.C:
+		}
 	}
 }
 
