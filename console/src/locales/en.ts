@@ -771,7 +771,7 @@ export const en = {
       emptyLead: 'An admin gives a pool GPU-hours for it: modeldock warmpool set.',
       of: 'What pool {name} keeps warm',
       spent: '{spent} of {budget} GPU-hours spent on {day}, {left} left',
-      found: { hot: 'found it hot', warm: 'woke it', cold: 'waited for a card' },
+      found: { hot: '{n} found it hot', warm: '{n} woke it', cold: '{n} waited for a card' },
       means: {
         hot: 'First callers after a pause for whom a replica was kept',
         warm: 'First callers after a pause whose replica started at once, on a card that was there',

@@ -750,7 +750,7 @@ export const zhCN: Messages = {
       emptyLead: '管理员可为资源池分配 GPU 小时：modeldock warmpool set。',
       of: '资源池 {name} 保持就绪的模型',
       spent: '{day} 已用 {spent} / {budget} GPU 小时，剩余 {left}',
-      found: { hot: '次命中就绪副本', warm: '次唤醒', cold: '次等待显卡' },
+      found: { hot: '{n} 次命中就绪副本', warm: '{n} 次唤醒', cold: '{n} 次等待显卡' },
       means: {
         hot: '停顿后的首个调用，已有副本保持就绪',
         warm: '停顿后的首个调用，副本立即在现有显卡上启动',

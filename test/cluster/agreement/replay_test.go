@@ -16,8 +16,12 @@ import (
 	"modeldock.io/test/scenario"
 )
 
-// most is how far the two sides may be apart.
+// most is how far the two sides may be apart. Of late ones it is a share of the
+// larger count: of all requests, it would say little where few are late.
 const most = 0.10
+
+// slack is the part by which chunks may come slower than the engine was told.
+const slack = 8
 
 const (
 	tenant = "team-a"
@@ -48,11 +52,17 @@ func agree(t *testing.T, h scenario.Harness, name string) {
 	if d := Apart(was.GPUSeconds, says.GPUSeconds); d > most {
 		t.Errorf("%.1f GPU-seconds here, %.1f in the simulator: %.0f %% apart, at most %.0f %% are agreed on", was.GPUSeconds, says.GPUSeconds, 100*d, 100*most)
 	}
-	if d := Apart(was.Late(), says.Late()); d > most {
+	// What replicas cost follows from how fast the machine is; who is late on a
+	// machine that does not keep up, from what else runs on it.
+	kept := m.Token <= perToken+perToken/slack
+	if d := Apart(was.Late(), says.Late()); kept && d > most {
 		t.Errorf("%d late first chunks here, %d in the simulator: %.0f %% apart, at most %.0f %% are agreed on", was.Late(), says.Late(), 100*d, 100*most)
 	}
 	if t.Failed() {
 		t.Logf("what scaled it:\n%s", p.steps())
+	}
+	if !kept {
+		t.Skipf("this machine is too busy to compare late first chunks: chunks came every %s instead of every %s", m.Token.Round(time.Millisecond), perToken)
 	}
 }
 
