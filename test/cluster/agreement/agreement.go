@@ -78,6 +78,7 @@ func Model(name string) modelspec.Model {
 // Measured is what was learnt of the platform before the trace.
 type Measured struct {
 	Start time.Duration // from the call of a sleeping model to a replica that serves it
+	Lead  time.Duration // of it, from when the replica is there until it is ready, at best: what scalers measure
 	Stop  time.Duration // from the decision to end a replica until it is gone
 	First time.Duration // from a call to its first chunk, where nothing waits
 	Token time.Duration // for each chunk after that, while the trace was replayed
@@ -85,7 +86,7 @@ type Measured struct {
 
 func (m Measured) String() string {
 	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
-	return fmt.Sprintf("%s to start, %s to stop, %s to the first chunk, %s for each that follows", round(m.Start), round(m.Stop), round(m.First), round(m.Token))
+	return fmt.Sprintf("%s to start, %s of it from process to readiness, %s to stop, %s to the first chunk, %s for each that follows", round(m.Start), round(m.Lead), round(m.Stop), round(m.First), round(m.Token))
 }
 
 // Side is what became of the trace.
@@ -126,7 +127,7 @@ func Simulated(trace []simulate.Request, m Measured, end time.Duration) (Side, e
 		ColdStart: m.Start, Stop: m.Stop, Concurrency: concurrency, FirstChunk: m.First, PromptRate: 1, PerToken: m.Token,
 		Objective: objective, GPUs: 1,
 	}
-	policy := simulate.Own("simulated", elastic.SpecOf(Model("simulated"), concurrency, m.Start))
+	policy := simulate.Own("simulated", elastic.SpecOf(Model("simulated"), concurrency, m.Lead))
 	r, err := simulate.Run(trace, how, policy)
 	if err != nil {
 		return Side{}, fmt.Errorf("simulate the trace: %w", err)

@@ -77,19 +77,36 @@ type platform struct {
 // what that took. The model is asleep afterwards.
 func (p platform) measure() Measured {
 	p.t.Helper()
-	var starts, stops, firsts []time.Duration
+	var starts, leads, stops, firsts []time.Duration
 	for range 3 {
 		stops = append(stops, p.sleeps())
-		cold, err1 := p.ask(time.Now(), 1)
+		cold, lead, err1 := p.wakes()
 		warm, err2 := p.ask(time.Now(), 1)
 		if err := errors.Join(err1, err2); err != nil {
 			p.t.Fatal(err)
 		}
-		firsts = append(firsts, warm.first)
+		firsts, leads = append(firsts, warm.first), append(leads, lead)
 		starts = append(starts, cold.first-warm.first)
 	}
 	stops = append(stops, p.sleeps())
-	return Measured{Start: middle(starts), Stop: middle(stops), First: middle(firsts)}
+	return Measured{Start: middle(starts), Lead: slices.Min(leads), Stop: middle(stops), First: middle(firsts)}
+}
+
+// wakes calls the sleeping model, and tells how long its replica took from when
+// it was there until it was ready.
+func (p platform) wakes() (a answer, lead time.Duration, err error) {
+	p.t.Helper()
+	began, over := time.Now(), make(chan struct{})
+	go func() {
+		defer close(over)
+		a, err = p.ask(began, 1)
+	}()
+	scenario.Eventually(p.t, "a replica", func() bool { return p.h.Engines(p.t, tenant, served) > 0 }, func() any { return p.a.Scaling(served) })
+	there := time.Now()
+	p.a.Ready(served)
+	lead = time.Since(there)
+	<-over
+	return a, lead, err
 }
 
 func middle(of []time.Duration) time.Duration {
