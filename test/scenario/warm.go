@@ -47,6 +47,7 @@ func WarmPoolKeepsTheLatest(t *testing.T, h Harness) {
 	asleep := func(s Scaling) bool { return s.Wanted == 0 && s.Did("Idle") }
 	a.UntilScaled("one", "the pool's keeping", kept)
 	a.UntilScaled("two", "sleep", asleep)
+	Eventually(t, "the end of the replica of two, which may still serve", func() bool { return h.Engines(t, "team-a", "two") == 0 }, func() any { return a.Scaling("two") })
 	a.MustChat("two") // it is woken, and was called last from now on
 	a.UntilScaled("two", "the pool's keeping", kept)
 	a.UntilScaled("one", "sleep", asleep)
