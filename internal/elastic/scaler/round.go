@@ -60,7 +60,7 @@ func (s *Scaler) Round(ctx context.Context) error {
 func (s *Scaler) look(ctx context.Context) (v view, err error) {
 	list, err := s.cfg.Target.List(ctx)
 	if err != nil {
-		return v, fmt.Errorf("list the objects: %w", err)
+		return v, fmt.Errorf("list the objects: %w: %w", ErrUnread, err)
 	}
 	v.warm = map[string]string{}
 	all, err := s.cfg.Ledger.List(ctx, budget.Filter{State: budget.Reserved})

@@ -83,6 +83,10 @@ type Config struct {
 	Metrics     *Metrics // nil: none
 }
 
+// ErrUnread says that what runs cannot be read now: a controller has just
+// started, or its API server is away.
+var ErrUnread = errors.New("what runs cannot be read")
+
 // DefaultPeriod is the pause between two rounds.
 const DefaultPeriod = 2 * time.Second
 

@@ -4,7 +4,6 @@
 package agreement
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -155,10 +154,9 @@ func held(r simulate.Result) (course []int) {
 }
 
 // Apart is by how much two figures differ, as a share of the larger one.
-func Apart[N int | float64](a, b N) float64 {
-	most := max(a, b)
-	if cmp.Compare(most, 0) <= 0 {
-		return 0
+func Apart(a, b float64) float64 {
+	if most := max(a, b); most > 0 {
+		return (most - min(a, b)) / most
 	}
-	return float64(most-min(a, b)) / float64(most)
+	return 0
 }
