@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests. `quick` is the inner loop (no race detector, no browser, no
 # peers, no linter, no Kubernetes); without an argument everything runs, which is
-# what continuous integration does, but for the autoscalers and the chart on a
-# real Kubernetes. `machine` is that without Kubernetes, and `cluster` is all that
+# what continuous integration does, but for the autoscalers, the simulator's trace
+# and the chart on a real Kubernetes. `machine` is that without Kubernetes, and `cluster` is all that
 # needs one. Ends with one line: N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -165,6 +165,8 @@ more_on_kubernetes() {
   part "the autoscaler of Kubernetes: its decisions as recorded, and models scaled by it"
   "${tests[@]}" -C test/hpaparity -count=1 -timeout 10m ./...
   "${tests[@]}" -C test/cluster -count=1 -timeout 15m -tags cluster -parallel 1 ./autoscaling
+  part "a recorded trace on one machine and on a cluster, and the same in the simulator"
+  "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 1 ./agreement
   part "the Helm chart: installed twice, upgraded under streams, taken away; alert rules"
   "${tests[@]}" -C test/cluster -count=1 -timeout 20m -tags cluster -parallel 2 ./chart ./monitoring
 }

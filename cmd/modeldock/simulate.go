@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"modeldock.io/internal/app"
 	"modeldock.io/internal/elastic/simulate"
 	"modeldock.io/internal/modelspec"
 )
@@ -15,6 +17,7 @@ import (
 type simulateFlags struct {
 	trace, model, csv, plot string
 	class                   string
+	every                   time.Duration
 	policies                []string
 	seed                    uint64
 	rate                    float64
@@ -49,6 +52,8 @@ func (c *cli) simulateCommand() *cobra.Command {
 	fl.Float64Var(&f.rate, "rate", 1, "share of the requests to replay, 0 to 1")
 	fl.DurationVar(&f.base.Warmup, "warmup", 0, "begin of the trace that policies learn from and that counts in no figure")
 	fl.DurationVar(&f.base.ColdStart, "cold-start", 0, "from a decision to a ready replica (60s, 30s, 10s)")
+	fl.DurationVar(&f.base.Stop, "stop-time", 0, "from the decision to end a replica until its cards are free, if no stream takes longer")
+	fl.DurationVar(&f.every, "scale-every", app.DefaultScalingOptions().Every, "how often online and batch are decided for, as the controller's flag")
 	fl.IntVar(&f.base.Concurrency, "concurrency", 0, "requests that a replica serves at once (8, 16, 64)")
 	fl.DurationVar(&f.base.FirstChunk, "first-chunk", 0, "time to the first chunk of an empty prompt (50ms, 300ms, 20ms)")
 	fl.Float64Var(&f.base.PromptRate, "prompt-rate", 0, "prompt tokens per second (8000)")

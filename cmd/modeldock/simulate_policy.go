@@ -39,21 +39,18 @@ func (f simulateFlags) readPolicy(name string, class modelspec.Class, trace []si
 			return simulate.Policy{}, usage("read policy %s: %v", name, err)
 		}
 	}
-	p := simulate.Policy{Name: file.Name, Period: 5 * time.Second}
+	p := simulate.Policy{Name: file.Name}
 	switch file.Base {
 	case "clairvoyant":
 		return simulate.Clairvoyant(trace, f.base, time.Second), nil
 	case "reference-hpa":
 		p.Spec, p.Period = elastic.Reference(), 15*time.Second // the controller's own
 	case string(modelspec.WorkloadOnline), string(modelspec.WorkloadBatch):
-		p.Spec = elastic.For(class, modelspec.Workload(file.Base), f.base.Concurrency)
-		p.Spec.Min, p.Spec.Max = f.least, f.most
+		p = simulate.Own(file.Name, elastic.For(class, modelspec.Workload(file.Base), f.base.Concurrency))
+		p.Period, p.Spec.Min, p.Spec.Max = f.every, f.least, f.most
 		lead := f.base.ColdStart
 		seconds(&lead, file.LeadSeconds)
 		p.Spec = p.Spec.Paced(lead)
-		if lead <= elastic.LeadFollow {
-			p.Period = time.Second
-		}
 	default:
 		return p, usage("policy %s is neither a file nor reference-hpa, online, batch or clairvoyant; its base is %q", name, file.Base)
 	}

@@ -12,6 +12,7 @@ import (
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/backup"
+	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/modelspec"
 	"modeldock.io/internal/strictjson"
 )
@@ -138,6 +139,9 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		return &problem{http.StatusConflict, codeReleasing, err.Error(), ""}
 	case errors.Is(err, budget.ErrNotReleasable):
 		return &problem{http.StatusConflict, codeConflict, err.Error(), ""}
+	case errors.Is(err, scaler.ErrUnread):
+		s.log.Warn("what runs cannot be read", "method", c.Request.Method, "path", c.FullPath(), "error", err)
+		return &problem{http.StatusServiceUnavailable, codeUnavailable, "what runs cannot be read right now; ask again in a moment", ""}
 	case errors.Is(err, budget.ErrUnavailable):
 		s.log.Error("ledger unavailable", "method", c.Request.Method, "path", c.FullPath(), "error", err)
 		return &problem{http.StatusServiceUnavailable, codeUnavailable, "the ledger cannot answer right now; the same request may be sent again safely", ""}

@@ -26,11 +26,8 @@ const (
 	maxPolicies = 8
 )
 
-// How often a policy is asked: an HPA's controller, and ours.
-const (
-	referencePeriod = 15 * time.Second
-	ownPeriod       = 2 * time.Second
-)
+// referencePeriod is how often an HPA's controller asks.
+const referencePeriod = 15 * time.Second
 
 // Simulate replays a trace through the decisions that scale models. One runs
 // at a time.
@@ -107,7 +104,7 @@ func replicaOf(m modelspec.Model, in *openapi.SimulatedReplica) (simulate.Model,
 		v    *float64
 		to   *time.Duration
 	}{
-		{"coldStartSeconds", in.ColdStartSeconds, &how.ColdStart}, {"firstChunkSeconds", in.FirstChunkSeconds, &how.FirstChunk},
+		{"coldStartSeconds", in.ColdStartSeconds, &how.ColdStart}, {"stopSeconds", in.StopSeconds, &how.Stop}, {"firstChunkSeconds", in.FirstChunkSeconds, &how.FirstChunk},
 		{"secondsPerToken", in.SecondsPerToken, &how.PerToken}, {"objectiveSeconds", in.ObjectiveSeconds, &how.Objective},
 	} {
 		if f.v == nil {
@@ -176,7 +173,7 @@ func policyOf(m modelspec.Model, how simulate.Model, in openapi.SimulatedPolicy)
 	if m.Scaling != nil && m.Scaling.Targets.LatencyP99Milliseconds > 0 {
 		return simulate.Policy{}, invalid("policies.scaling.targets.latencyP99Milliseconds", "a target of latency is not simulated; leave it out")
 	}
-	p := simulate.Policy{Name: cmp.Or(in.Name, "model"), Spec: elastic.SpecOf(m, how.Concurrency, how.ColdStart), Period: ownPeriod}
+	p := simulate.Own(cmp.Or(in.Name, "model"), elastic.SpecOf(m, how.Concurrency, how.ColdStart))
 	return p, checkBounds(p)
 }
 

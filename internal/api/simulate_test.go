@@ -50,6 +50,10 @@ func TestSimulate(t *testing.T) {
 	if two, lazy := r.Policies[0], r.Policies[1]; two.ColdStarts != 0 || two.GpuHours <= lazy.GpuHours || lazy.ColdStarts != 0 {
 		t.Errorf("the owner's own policies: %+v", r.Policies)
 	}
+	stop := read[openapi.Simulation](ask(map[string]any{"replica": map[string]any{"coldStartSeconds": 5, "stopSeconds": 60}}), 200)
+	if quick := read[openapi.Simulation](ask(nil), 200); stop.Policies[1].GpuHours <= quick.Policies[1].GpuHours || stop.Policies[1].Late != quick.Policies[1].Late {
+		t.Errorf("replicas that take a minute to end cost no more: %+v, %+v", stop.Policies[1], quick.Policies[1])
+	}
 	for field, change := range map[string]map[string]any{
 		"trace":                    {"trace": "what"},
 		"replica.concurrency":      {"replica": map[string]any{"concurrency": 0}},

@@ -99,6 +99,9 @@ export const listTenants = async (signal?: AbortSignal) =>
 export const listPools = async (signal?: AbortSignal) =>
   (await unwrap(api.GET('/pools', { signal }))).items;
 
+export const listWarmPools = async (signal?: AbortSignal) =>
+  (await unwrap(api.GET('/warmpools', { signal }))).items;
+
 export const putQuota = (tenant: string, cap: number) =>
   unwrap(api.PUT('/tenants/{tenant}/quota', { params: { path: { tenant } }, body: { cap } }));
 

@@ -16,6 +16,7 @@ export type FitQuestion = Schemas['FitQuestion'];
 export type Fit = Schemas['Fit'];
 export type Tenant = Schemas['Tenant'];
 export type Pool = Schemas['Pool'];
+export type WarmPool = Schemas['WarmPool'];
 export type Limits = Schemas['Limits'];
 export type Rates = Schemas['Rates'];
 export type Usage = Schemas['Usage'];

@@ -15,6 +15,7 @@ export const keys = {
   fit: (mib: number, gpus: number) => ['nodes', 'fit', mib, gpus] as const,
   tenants: ['tenants'] as const,
   pools: ['pools'] as const,
+  warmPools: ['warmpools'] as const,
   usage: ['usage'] as const,
   usageOf: (hours: number) => ['usage', hours] as const,
   apiKeys: ['keys'] as const,

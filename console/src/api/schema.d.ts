@@ -812,6 +812,12 @@ export interface components {
         SimulatedReplica: {
             /** Format: double */
             coldStartSeconds?: number;
+            /**
+             * Format: double
+             * @description From the decision to end it until its cards are free, if no stream takes longer
+             * @default 0
+             */
+            stopSeconds?: number;
             concurrency?: number;
             /**
              * Format: double

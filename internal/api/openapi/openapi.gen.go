@@ -1366,6 +1366,9 @@ type SimulatedReplica struct {
 	ObjectiveSeconds      *float64 `json:"objectiveSeconds,omitempty"`
 	PromptTokensPerSecond *float64 `json:"promptTokensPerSecond,omitempty"`
 	SecondsPerToken       *float64 `json:"secondsPerToken,omitempty"`
+
+	// StopSeconds From the decision to end it until its cards are free, if no stream takes longer
+	StopSeconds *float64 `json:"stopSeconds,omitempty"`
 }
 
 // Simulation defines model for Simulation.

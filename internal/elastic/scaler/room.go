@@ -209,6 +209,7 @@ func (s *Scaler) askToYield(ctx context.Context, v view, ref budget.Ref, to budg
 	st.Asked = step.To
 	v.statuses[ref] = st // should another one of its replicas be asked for
 	m.history.Downs = append(m.history.Downs, elastic.Change{At: now, By: 1})
+	m.knows(now)
 	m.last = elastic.Decision{At: now, From: step.From, Replicas: step.To, Reason: step.Reason, Message: step.Message}
 	s.cfg.Logger.Info("made room", "tenant", ref.Tenant, "request", ref.ID, "from", step.From, "to", step.To, "for", to.Tenant+"/"+to.ID)
 	s.cfg.Metrics.changed(step)

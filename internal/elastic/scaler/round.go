@@ -60,7 +60,7 @@ func (s *Scaler) Round(ctx context.Context) error {
 func (s *Scaler) look(ctx context.Context) (v view, err error) {
 	list, err := s.cfg.Target.List(ctx)
 	if err != nil {
-		return v, fmt.Errorf("list the objects: %w", err)
+		return v, fmt.Errorf("list the objects: %w: %w", ErrUnread, err)
 	}
 	v.warm = map[string]string{}
 	all, err := s.cfg.Ledger.List(ctx, budget.Filter{State: budget.Reserved})
@@ -189,6 +189,7 @@ func (s *Scaler) write(ctx context.Context, m *model, ref budget.Ref, st deliver
 		}
 		s.cfg.Logger.Info("scaled", "tenant", ref.Tenant, "request", ref.ID, "from", step.From, "to", step.To, "reason", step.Reason, "message", step.Message)
 		s.cfg.Metrics.changed(step)
+		m.knows(step.At)
 	}
 	m.history, m.last = d.Next, d
 	if d.Replicas != d.From {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,6 +83,10 @@ type Config struct {
 	Metrics     *Metrics // nil: none
 }
 
+// ErrUnread says that what runs cannot be read now: a controller has just
+// started, or its API server is away.
+var ErrUnread = errors.New("what runs cannot be read")
+
 // DefaultPeriod is the pause between two rounds.
 const DefaultPeriod = 2 * time.Second
 
@@ -104,6 +109,7 @@ type model struct {
 	mu      sync.Mutex
 	history elastic.History
 	begun   bool               // history is
+	known   time.Time          // the latest step that history has, by the second
 	last    elastic.Decision   // the latest
 	note    string             // of making room
 	lead    time.Duration      // from a replica's start to its readiness, as last measured
@@ -112,6 +118,7 @@ type model struct {
 	kept    time.Time          // since when it runs for its pool alone; zero: it does not
 	noRoom  time.Time          // until when it is not woken before anybody asks
 	awaited time.Time          // since when the first caller after a pause waits; zero: none does
+	noticed time.Time          // when that was seen
 	waits   elastic.Activation // how that caller found it
 	counted time.Time          // the last wake that was
 }
@@ -244,21 +251,37 @@ func (s *Scaler) spec(r budget.Reservation, m *model) elastic.Spec {
 }
 
 // begin takes up the history where an earlier process left it: what was
-// changed counts for the rates, and nothing shrinks for one down window.
+// changed counts for the rates, and nothing shrinks for one down window. What
+// other processes changed since counts as well: any of them may wake a model.
 func (m *model) begin(st delivery.Status, now time.Time) {
-	if m.begun {
-		return
-	}
-	m.begun, m.history = true, elastic.History{Since: now}
-	for _, step := range st.Scaling {
-		switch by := step.To - step.From; {
-		case by > 0:
-			m.history.Ups = append(m.history.Ups, elastic.Change{At: step.At, By: by})
-		case by < 0:
-			m.history.Downs = append(m.history.Downs, elastic.Change{At: step.At, By: -by})
+	if !m.begun {
+		m.begun, m.history = true, elastic.History{Since: now}
+		if n := len(st.Scaling); n > 0 && st.Asked > 0 && forThePool(st.Scaling[n-1].Reason) {
+			m.kept = st.Scaling[n-1].At
 		}
 	}
-	if n := len(st.Scaling); n > 0 && st.Asked > 0 && forThePool(st.Scaling[n-1].Reason) {
-		m.kept = st.Scaling[n-1].At
+	for _, step := range st.Scaling {
+		if !byTheSecond(step.At).After(m.known) {
+			continue
+		}
+		switch by := step.To - step.From; {
+		case by > 0:
+			m.history.Ups = append(slices.Clone(m.history.Ups), elastic.Change{At: step.At, By: by})
+		case by < 0:
+			m.history.Downs = append(slices.Clone(m.history.Downs), elastic.Change{At: step.At, By: -by})
+		}
+	}
+	if n := len(st.Scaling); n > 0 {
+		m.knows(st.Scaling[n-1].At)
 	}
 }
+
+// knows notes that history has the steps until at.
+func (m *model) knows(at time.Time) {
+	if at = byTheSecond(at); at.After(m.known) {
+		m.known = at
+	}
+}
+
+// byTheSecond is a moment as every target tells it.
+func byTheSecond(at time.Time) time.Time { return at.Truncate(time.Second) }

@@ -255,14 +255,14 @@ func (s *Scaler) activation(w *warmPool, r budget.Reservation, st delivery.Statu
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.counted.IsZero() {
-		m.counted = w.written.At.Truncate(time.Second) // what came before it is counted there; steps may be told by the second
+		m.counted = byTheSecond(w.written.At) // what came before it is counted there
 	}
 	if m.awaited.IsZero() {
 		switch woken := wokenAt(st); {
 		case woken.After(m.counted):
-			m.awaited, m.waits, m.counted = woken, elastic.ActivatedWarm, woken
+			m.awaited, m.noticed, m.waits, m.counted = woken, s.cfg.Clock(), elastic.ActivatedWarm, woken
 		case !m.kept.IsZero() && load.LastRequest.After(m.kept):
-			m.awaited, m.waits, m.kept = load.LastRequest, elastic.ActivatedHot, time.Time{}
+			m.awaited, m.noticed, m.waits, m.kept = load.LastRequest, s.cfg.Clock(), elastic.ActivatedHot, time.Time{}
 		}
 	}
 	if m.awaited.IsZero() {
@@ -282,9 +282,20 @@ func (s *Scaler) activation(w *warmPool, r budget.Reservation, st delivery.Statu
 		}
 	default:
 		m.awaited = time.Time{}
-		w.day = w.day.With(m.waits, r.Model.Class, max(0, ready.Sub(since)))
+		w.day = w.day.With(m.waits, r.Model.Class, waited(since, ready, m.noticed, s.cfg.Clock()))
 		s.cfg.Metrics.activated(r.Pool, m.waits)
 	}
+}
+
+// waited is how long the first caller did. A cluster tells moments by the
+// second, so that such a wait is off by less than one either way: within that,
+// what was seen decides.
+func waited(since, ready, noticed, now time.Time) time.Duration {
+	wait := ready.Sub(since)
+	if since.Equal(byTheSecond(since)) && ready.Equal(byTheSecond(ready)) {
+		wait = min(max(now.Sub(noticed), wait-time.Second), wait+time.Second)
+	}
+	return max(0, wait)
 }
 
 // wokenAt is when a caller last woke a model.
@@ -368,4 +379,18 @@ func (s *Scaler) lastDays(ctx context.Context) {
 	}
 	clear(s.warm.of)
 	s.warm.asked, s.warm.askedAt = nil, time.Time{}
+	s.forgetCallers()
+}
+
+// forgetCallers leaves to whoever scales next what becomes of the callers of
+// now: when it is this process again, others have counted them.
+func (s *Scaler) forgetCallers() {
+	s.mu.Lock()
+	models := slices.Collect(maps.Values(s.models))
+	s.mu.Unlock()
+	for _, m := range models {
+		m.mu.Lock()
+		m.awaited, m.counted, m.kept = time.Time{}, time.Time{}, time.Time{}
+		m.mu.Unlock()
+	}
 }

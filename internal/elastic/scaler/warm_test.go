@@ -13,6 +13,7 @@ import (
 	"modeldock.io/internal/elastic"
 	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/traffic"
 )
 
 // warm keeps so many models of class llm hot in the default pool.
@@ -278,6 +279,61 @@ func TestBuffersAreKept(t *testing.T) {
 	if last := asked[len(asked)-1]; len(last) != 0 {
 		t.Errorf("the pool keeps nothing and %+v is asked for", last)
 	}
+}
+
+// A wake that another process handled counts as one's own: in the account of
+// the pool, and for the rates.
+func TestAnotherProcessWakes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.warm(24, 0)
+	other := scaler.New(b.cfg)
+	one := b.serve("one", 0, 8, sleepy)
+	b.rounds(10 * time.Minute)
+	b.is("before", one, 0, 1)
+	b.load(one, 40, 0)
+	b.must(other.Wake(b.Context(), traffic.Wake{Owner: one.Tenant, Model: one.ID, RequestID: one.ID}))
+	b.is("woken", one, 1, 1)
+	b.pass(period)
+	b.round() // it is paid for, and then asked for
+	b.round()
+	b.is("four more within 15 s, of which the wake was one", one, 4, 4)
+	b.rounds(period)
+	p := b.pool()
+	if wait, known := p.Day.P99(); p.Day.Counts[elastic.ActivatedWarm] != 1 || !known || wait < 4*time.Second || wait > 8*time.Second {
+		t.Errorf("one was woken, and its caller waited for %s: %+v, p99 %s", period, p.Day, wait)
+	}
+}
+
+// Each caller's wake is counted once, whichever processes scale in turn.
+func TestWakesAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.warm(24, 0)
+	one := b.serve("one", 0, 1, sleepy)
+	over, end := context.WithCancel(t.Context())
+	end()
+	wakes := func(want int) {
+		t.Helper()
+		b.rounds(10 * time.Minute)
+		b.is("before it is called", one, 0, 1)
+		b.load(one, 1, 0)
+		b.must(b.scaler.Wake(b.Context(), traffic.Wake{Owner: one.Tenant, Model: one.ID, RequestID: one.ID}))
+		b.pass(period)
+		b.rounds(2 * period)
+		b.load(one, 0, 0)
+		if day := b.pool().Day; day.Counts[elastic.ActivatedWarm] != want {
+			t.Errorf("%d wakes are counted, want %d: %+v", day.Counts[elastic.ActivatedWarm], want, day)
+		}
+	}
+	first := b.scaler
+	wakes(1)
+	first.Run(over, nil) // it ends at once, in order
+	b.restart()
+	wakes(2)
+	b.scaler.Run(over, nil)
+	b.scaler = first // its turn again
+	wakes(3)
 }
 
 func second[T any](_ T, err error) error { return err }

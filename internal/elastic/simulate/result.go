@@ -24,6 +24,7 @@ type Result struct {
 	// of them within any one.
 	PerDownWindow float64            `json:"directionChangesPerDownWindow"`
 	Closest       int                `json:"mostDirectionChangesInADownWindow"`
+	End           time.Duration      `json:"-"` // the figures count until then
 	Timeline      []Point            `json:"-"`
 	Decisions     []elastic.Decision `json:"-"` // that changed the count
 
@@ -37,7 +38,11 @@ type Percentiles struct {
 	P99 float64 `json:"p99"`
 }
 
+// FirstChunks are how long requests waited for their first chunk, shortest first.
+func (o Result) FirstChunks() []time.Duration { return slices.Clone(o.firsts) }
+
 func (o *Result) finish(r *run) {
+	o.End = r.now
 	for _, c := range r.replicas {
 		r.pay(c)
 	}

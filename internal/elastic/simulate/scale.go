@@ -27,6 +27,9 @@ func (r *run) decide() {
 		}
 		r.change = change
 	}
+	if n != r.want {
+		r.hint()
+	}
 	r.scale(n)
 	r.dispatch()
 	r.note()
@@ -34,7 +37,7 @@ func (r *run) decide() {
 
 // note adds what has changed to the timeline.
 func (r *run) note() {
-	p := Point{At: r.now, Replicas: r.want, Waiting: len(r.waiting), Running: r.running()}
+	p := Point{At: r.now, Replicas: r.want, Waiting: len(r.waiting), Running: r.running(), Held: len(r.replicas)}
 	for _, c := range r.replicas {
 		if c.ready <= r.now && !c.ending {
 			p.Ready++
@@ -82,7 +85,9 @@ func (r *run) signals() elastic.Signals {
 	for i, c := range r.replicas {
 		if in.Pods[i].State == elastic.PodReady {
 			queue[in.Pods[i].Name] = float64(in.Waiting) / float64(len(ready))
-			use[in.Pods[i].Name] = 100 * float64(c.running) / float64(r.model.Concurrency)
+			if c.hear(r.policy.Signals, r.now); c.heard > 0 {
+				use[in.Pods[i].Name] = 100 * float64(c.told) / float64(r.model.Concurrency)
+			}
 		}
 	}
 	waiting, running := float64(in.Waiting), float64(in.InFlight)
@@ -101,8 +106,8 @@ func (r *run) recent() int {
 	return len(r.arrivals)
 }
 
-// scale starts replicas, or ends the least loaded, youngest first; they run
-// until their last stream has ended.
+// scale starts replicas, or ends the least loaded, youngest first; they hold
+// their cards until their last stream has ended, and for the time of a stop.
 func (r *run) scale(n int) {
 	for ; r.want < n; r.want++ {
 		c := &replica{born: r.now, ready: r.now + r.model.ColdStart}
@@ -120,7 +125,10 @@ func (r *run) scale(n int) {
 				victim = c
 			}
 		}
-		victim.ending = true
+		victim.ending, victim.until = true, r.now+r.model.Stop
+		if r.model.Stop > 0 {
+			heap.Push(&r.events, event{at: victim.until, kind: stopped, replica: victim})
+		}
 	}
 	r.reap()
 }
@@ -128,9 +136,10 @@ func (r *run) scale(n int) {
 // reap ends what is ending and idle, and pays for it.
 func (r *run) reap() {
 	r.replicas = slices.DeleteFunc(r.replicas, func(c *replica) bool {
-		over := c.ending && c.running == 0
+		over := c.ending && c.running == 0 && c.until <= r.now
 		if over {
 			r.pay(c)
+			r.hint()
 		}
 		return over
 	})

@@ -15,10 +15,11 @@ import (
 // Model is how one replica behaves.
 type Model struct {
 	ColdStart   time.Duration // from the decision to Ready
+	Stop        time.Duration // from the decision to end it until its cards are free, if no stream takes longer
 	Concurrency int           // requests at once
 	FirstChunk  time.Duration // of an empty prompt
 	PromptRate  float64       // prompt tokens per second
-	PerToken    time.Duration // of an answer
+	PerToken    time.Duration // of an answer, after the first
 	Objective   time.Duration // a first chunk later than this is late
 	GPUs        int           // per replica
 	// Warmup is the begin of a trace that policies see and learn from, and
@@ -49,20 +50,55 @@ type Policy struct {
 	Name   string
 	Spec   elastic.Spec
 	Period time.Duration
+	// Watches has it asked sooner, too, when a replica begins, is ready or
+	// gone, as ModelDock's scaler does.
+	Watches bool
+	// Signals is how often engines are asked for what only they know; 0: they
+	// are always heard.
+	Signals time.Duration
 	// Plan decides instead of the engine, if there is one.
 	Plan func(at time.Duration, replicas int) int
+}
+
+// What ModelDock's scaler and gateways do by default.
+const (
+	ownPeriod  = 2 * time.Second
+	ownSignals = 2 * time.Second
+)
+
+// Own is a policy as ModelDock's scaler follows it by default.
+func Own(name string, s elastic.Spec) Policy {
+	return Policy{Name: name, Spec: s, Period: ownPeriod, Watches: true, Signals: ownSignals}
 }
 
 // Point is the state at one moment.
 type Point struct {
 	At                                time.Duration
 	Replicas, Ready, Waiting, Running int
+	Held                              int // replicas whose cards are taken, those that end included
 }
 
 type replica struct {
 	born, ready time.Duration
 	running     int
 	ending      bool
+	until       time.Duration // it holds its cards, once it is ending
+	heard       time.Duration // when its engine was asked last; 0: never
+	told        int           // what it said of its running requests
+}
+
+// hear brings what the engine said up to date, before anything changes: it is
+// asked half a period after it is ready, and then every period.
+func (c *replica) hear(every, now time.Duration) {
+	if every <= 0 {
+		c.heard, c.told = max(now, 1), c.running
+		return
+	}
+	if first := c.ready + every/2; now >= first {
+		if last := now - (now-first)%every; last > c.heard {
+			c.heard, c.told = last, c.running
+		}
+	}
 }
 
 type event struct {
@@ -74,8 +110,13 @@ type event struct {
 const (
 	becameReady = iota
 	finished
+	stopped
 	asked
+	hinted
 )
+
+// breath is the pause between two rounds of a scaler that watches.
+const breath = 100 * time.Millisecond
 
 // events is a heap by time.
 type events []event
@@ -107,6 +148,7 @@ type run struct {
 	change   int
 	turns    []time.Duration
 	asleep   bool // nobody is asked until the next arrival
+	hinted   bool // it is asked before its time
 }
 
 // Run replays a trace, in order of arrival, under a policy.
@@ -148,16 +190,31 @@ func Run(trace []Request, m Model, p Policy) (Result, error) {
 func (r *run) handle(e event) {
 	switch e.kind {
 	case finished:
+		e.replica.hear(r.policy.Signals, r.now)
 		e.replica.running--
 		r.dispatch()
 		r.reap()
 	case becameReady:
 		r.dispatch()
+		r.hint()
+	case stopped:
+		r.reap()
+	case hinted:
+		r.hinted = false
+		r.decide()
 	case asked:
 		r.decide()
 		if r.asleep = r.want == 0 && len(r.replicas) == 0 && r.policy.Plan == nil; !r.asleep {
 			heap.Push(&r.events, event{at: r.now + r.policy.Period, kind: asked})
 		}
+	}
+}
+
+// hint asks a policy that watches once more, after a breath.
+func (r *run) hint() {
+	if r.policy.Watches && !r.hinted {
+		r.hinted = true
+		heap.Push(&r.events, event{at: r.now + breath, kind: hinted})
 	}
 }
 
@@ -188,11 +245,12 @@ func (r *run) dispatch() {
 		q := r.waiting[0]
 		r.waiting = r.waiting[1:]
 		first := r.model.first(q)
-		took := first + time.Duration(q.Answer)*r.model.PerToken
+		took := first + time.Duration(max(0, q.Answer-1))*r.model.PerToken
 		if r.service == 0 {
 			r.service = took
 		}
 		r.service += (took - r.service) / 100
+		best.hear(r.policy.Signals, r.now)
 		best.running++
 		if q.At >= r.model.Warmup {
 			r.out.waits = append(r.out.waits, r.now-q.At)

@@ -11,8 +11,7 @@ import (
 // notHere are the stories that are about something else than a cluster has.
 func notHere() map[string]string {
 	return map[string]string{
-		"NoCardFits":             "it is about the 24 GiB of the demonstration's card; the nodes here have no cards",
-		"WarmPoolKeepsTheLatest": "what is kept hot is kept here, too, but its account does not count a wake yet that another controller made",
+		"NoCardFits": "it is about the 24 GiB of the demonstration's card; the nodes here have no cards",
 	}
 }
 

@@ -6,6 +6,7 @@ import {
   getUsage,
   listGrants,
   listKeys,
+  listWarmPools,
   putGrant,
   putLimits,
   putPool,
@@ -28,6 +29,7 @@ export const useGrants = () =>
   useQuery({ queryKey: keys.grants, queryFn: ({ signal }) => listGrants(signal) });
 
 const MINUTE_MS = 60_000;
+const WARM_MS = 10_000;
 
 /** Hints make it fresh; read again every minute as well, because its end is now. */
 export const useUsage = (hours: Ref<number>) =>
@@ -36,6 +38,14 @@ export const useUsage = (hours: Ref<number>) =>
     queryFn: ({ signal }) => getUsage(hours.value, signal),
     refetchInterval: MINUTE_MS,
     placeholderData: keepPreviousData,
+  });
+
+/** What pools keep ready; for admins and viewers. No event tells what is spent, so it is asked for. */
+export const useWarmPools = () =>
+  useQuery({
+    queryKey: keys.warmPools,
+    queryFn: ({ signal }) => listWarmPools(signal),
+    refetchInterval: WARM_MS,
   });
 
 /** A write after which the named lists are read again. */
