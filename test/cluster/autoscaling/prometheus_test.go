@@ -75,7 +75,7 @@ func (p *prometheus) begin() {
 	if err := p.process.Start(); err != nil {
 		p.b.t.Fatal(err)
 	}
-	last := "it was not asked"
+	var last string
 	for deadline := time.Now().Add(p.b.patience); ; time.Sleep(200 * time.Millisecond) {
 		r, err := http.NewRequestWithContext(p.b.t.Context(), http.MethodGet, p.url+"/-/ready", http.NoBody)
 		if err != nil {
