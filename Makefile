@@ -1,7 +1,7 @@
 # Everyday commands. The two that a newcomer needs are scripts/start.sh and
 # scripts/test.sh; these are the parts they are made of.
 
-.PHONY: build image release licences cluster console test quick lint generate metrics reference verify bench soak fuzz
+.PHONY: build image release licences cluster keda console test quick lint generate metrics reference verify bench soak fuzz
 
 build:
 	. scripts/lib.sh && build_binaries
@@ -31,8 +31,12 @@ quick:
 cluster:
 	./scripts/test.sh cluster
 
+# Models scaled by the real KEDA, built the first time. Needs root and patience.
+keda:
+	./scripts/test.sh keda
+
 lint:
-	. scripts/lib.sh && need_golangci && "$$golangci" run ./... && cd test/cluster && "$$golangci" run --build-tags cluster --config ../../.golangci.yaml ./... && cd ../../scheduler && "$$golangci" run --config ../.golangci.yaml ./... && cd ../bench/schedulerperf && "$$golangci" run --config ../../.golangci.yaml ./...
+	. scripts/lib.sh && need_golangci && "$$golangci" run ./... && cd test/cluster && "$$golangci" run --build-tags cluster,keda --config ../../.golangci.yaml ./... && cd ../../scheduler && "$$golangci" run --config ../.golangci.yaml ./... && cd ../bench/schedulerperf && "$$golangci" run --config ../../.golangci.yaml ./...
 
 # The generators' versions; what they make is committed and checked by hash.
 SQLC = github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Runs the tests. `quick` is the inner loop (no race detector, no browser, no
 # peers, no linter, no Kubernetes); without an argument everything runs, which is
-# what continuous integration does, but for the autoscalers, the simulator's trace
-# and the chart on a real Kubernetes. `machine` is that without Kubernetes, and `cluster` is all that
-# needs one. Ends with one line: N passed, N failed, N skipped.
+# what continuous integration does, but for the autoscalers, the simulator's trace and
+# the chart on a real Kubernetes. `machine` is that without Kubernetes, `cluster` is all that
+# needs one, and `keda` is what the real KEDA scales there, which takes long to
+# build the first time. Ends with one line: N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 mode="${1:-full}"
-case $mode in full | quick | machine | cluster) ;; *) die "usage: scripts/test.sh [quick|machine|cluster]" ;; esac
+case $mode in full | quick | machine | cluster | keda) ;; *) die "usage: scripts/test.sh [quick|machine|cluster|keda]" ;; esac
 
 work=$(mktemp -d)
 builds=() # process groups of what is built beside the tests
@@ -199,6 +200,17 @@ if [ "$mode" = cluster ]; then
   need_node
   layer "console build" build_console
   on_kubernetes
+  finish
+  exit
+fi
+
+if [ "$mode" = keda ]; then
+  [ "$(id -u)" = 0 ] || die "real nodes need root"
+  layer "MariaDB is installed" bash -c '. scripts/lib.sh; install_packages mariadb-server'
+  layer "Kubernetes, Prometheus and KEDA are built" nice -n 10 scripts/cluster-build.sh kubernetes etcd containerd kwok prometheus keda
+  part "the real KEDA: load, fallback, sleep, one writer (15 min)"
+  CGO_ENABLED=0 "$tally" -C test/cluster -count=1 -timeout 40m -tags "cluster keda" -run KEDA ./autoscaling
+  layer "what killed clusters held is given back" env CGO_ENABLED=0 go run -C test/cluster ./cmd/cluster free
   finish
   exit
 fi

@@ -169,7 +169,7 @@ func TestAutoscalersInTheWay(t *testing.T) {
 }
 
 // TestExamplesMeanWhatIsThere: the KEDA example scales a ModelService by
-// metrics that gateways have.
+// metrics that gateways have, and leaves sleep to ModelDock.
 func TestExamplesMeanWhatIsThere(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../deploy/examples/keda.yaml")
@@ -178,8 +178,11 @@ func TestExamplesMeanWhatIsThere(t *testing.T) {
 	}
 	var example struct {
 		Spec struct {
-			ScaleTargetRef autoscalingv2.CrossVersionObjectReference
-			Triggers       []struct{ Metadata map[string]string }
+			ScaleTargetRef        autoscalingv2.CrossVersionObjectReference
+			IdleReplicaCount      *int32
+			CooldownPeriod        int64
+			InitialCooldownPeriod int64
+			Triggers              []struct{ Metadata map[string]string }
 		}
 	}
 	if err := yaml.Unmarshal(text, &example); err != nil {
@@ -187,6 +190,10 @@ func TestExamplesMeanWhatIsThere(t *testing.T) {
 	}
 	if to := example.Spec.ScaleTargetRef; to.Kind != kindModelService || to.APIVersion != v1alpha1.GroupVersion().String() {
 		t.Errorf("it scales %+v", to)
+	}
+	const year = 365 * 24 * 3600
+	if s := example.Spec; s.IdleReplicaCount == nil || *s.IdleReplicaCount != 0 || s.CooldownPeriod < year || s.InitialCooldownPeriod < year {
+		t.Errorf("KEDA would put a model to sleep, or not let it sleep: %+v", s)
 	}
 	known, err := os.ReadFile("../../../docs/metrics.md")
 	if err != nil {

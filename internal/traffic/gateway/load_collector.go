@@ -42,22 +42,24 @@ func (c *loadCollector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector. Every version that takes requests
-// has a queue depth, zero included: an autoscaler must be able to tell "none
-// waits" from "not known".
+// has a queue depth and a number of running ones, zero included, also while it
+// sleeps: an autoscaler must be able to tell "none" from "not known".
 func (c *loadCollector) Collect(ch chan<- prometheus.Metric) {
 	emit := func(desc *prometheus.Desc, k route.Key, v float64) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, k.Owner+"/"+k.Model, k.Version)
 	}
-	for k, n := range c.g.cfg.Table.InFlightByKey() {
-		emit(c.inFlight, k, float64(n))
-	}
+	running := c.g.cfg.Table.InFlightByKey()
 	depth, age := map[route.Key]float64{}, map[route.Key]float64{}
 	if view, err := c.g.known(); err == nil {
 		for _, versions := range view.live {
 			for _, m := range versions {
 				depth[keyOf(m)] = 0
+				running[keyOf(m)] += 0
 			}
 		}
+	}
+	for k, n := range running {
+		emit(c.inFlight, k, float64(n))
 	}
 	for k, q := range c.g.room.Queues() {
 		depth[k.Key] += float64(q.Waiting)

@@ -36,6 +36,10 @@ func TestColdModelIsWaitedFor(t *testing.T) {
 	if m := b.metrics("modeldock_gateway_queue_depth"); m["team-a/m1,v1"] != 20 || m["team-b/m2,v1"] != 0 || len(m) != 2 {
 		t.Errorf("queue depths %v", m)
 	}
+	// Without a replica none runs, which is known.
+	if m := b.metrics("modeldock_gateway_in_flight"); m["team-a/m1,v1"] != 0 || len(m) != 2 {
+		t.Errorf("running %v", m)
+	}
 	b.engine("team-a", "m1", "v1", events(chunkEvent("a"), doneEvent))
 	for _, a := range answers {
 		got := <-a

@@ -27,16 +27,20 @@ import (
 	"modeldock.io/test/cluster/management"
 )
 
-// patience bounds every wait on a condition: machines are shared.
-const patience = 4 * time.Minute
-
 // tenant is whose models these are.
 const tenant = "team-a"
+
+// longestStream bounds every stream, those included that wait for a replica.
+const longestStream = 10 * time.Minute
 
 // bundle is a cluster with ModelDock on it, whose metrics API stands behind
 // the API server.
 type bundle struct {
-	t       *testing.T
+	t *testing.T
+	// patience bounds every wait on a condition: machines are shared.
+	patience time.Duration
+	pause    time.Duration // between two looks at it
+
 	cluster *cluster.Cluster
 	client  *kubernetes.Clientset
 	dock    *dock.Dock
@@ -46,18 +50,25 @@ type bundle struct {
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
+	b := start(t, cluster.Options{FastAutoscaling: true})
+	b.offer()
+	return b
+}
+
+func start(t *testing.T, o cluster.Options) *bundle {
+	t.Helper()
 	binary, err := dock.Program(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := cluster.ForTest(t, cluster.Options{FastAutoscaling: true})
-	b := &bundle{t: t, cluster: c, port: freePort(t)}
+	c := cluster.ForTest(t, o)
+	b := &bundle{t: t, patience: 4 * time.Minute, pause: 200 * time.Millisecond, cluster: c, port: freePort(t, "127.0.0.1")}
 	if b.client, err = c.Client(); err != nil {
 		t.Fatal(err)
 	}
 	b.dock, err = dock.Start(t.Context(), dock.Options{
-		Cluster: c, Binary: binary, Dir: t.TempDir(), Controllers: 1, TenantCap: 8, PoolCap: 8,
-		Flags: []string{"--metrics-api-listen=127.0.0.1:" + b.port, "--scale-every=1s", "--drain-delay=1s", "--longest-stream=3m"},
+		Cluster: c, Binary: binary, Dir: t.TempDir(), Controllers: 1, TenantCap: 16, PoolCap: 16,
+		Flags: []string{"--metrics-api-listen=127.0.0.1:" + b.port, "--scale-every=1s", "--drain-delay=1s", "--longest-stream=" + longestStream.String()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,13 +88,12 @@ func setup(t *testing.T) *bundle {
 		}
 	})
 	b.api = management.Client{URL: b.dock.Controllers[0].URL, Key: b.dock.Keys[tenant]}
-	b.offer()
 	return b
 }
 
-func freePort(t *testing.T) string {
+func freePort(t *testing.T, host string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,15 +149,15 @@ func (b *bundle) must(args ...string) string {
 // eventually waits until ok returns "", and fails with what it said last.
 func (b *bundle) eventually(what string, ok func(ctx context.Context) string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(b.patience); ; {
 		last := ok(b.t.Context())
 		if last == "" {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("waited %s for %s; last: %s", patience, what, last)
+			b.t.Fatalf("waited %s for %s; last: %s", b.patience, what, last)
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(b.pause)
 	}
 }
 
@@ -156,14 +166,18 @@ func (b *bundle) eventually(what string, ok func(ctx context.Context) string) {
 func (b *bundle) serve(id, actuator string, least, most int) {
 	b.t.Helper()
 	window := map[string]any{"stabilizationWindowSeconds": 0, "policies": []any{map[string]any{"type": "Pods", "value": 4, "periodSeconds": 5}}}
-	model := map[string]any{
+	b.submit(id, map[string]any{
 		"name": id, "engine": "simulated", "args": []string{"--concurrency=2", "--token-time=150ms", "--tokens=200"}, "replicas": map[string]any{"min": least, "max": most},
 		"scaling": map[string]any{"actuator": actuator, "targets": map[string]any{"queueDepth": 2}, "behavior": map[string]any{"scaleUp": window, "scaleDown": window}},
-	}
+	})
+	b.replicas(id, least)
+}
+
+func (b *bundle) submit(id string, model map[string]any) {
+	b.t.Helper()
 	if err := b.api.Call(b.t.Context(), http.MethodPost, "/requests", map[string]any{"id": id, "cost": 1, "priority": 50, "model": model}, nil); err != nil {
 		b.t.Fatal(err)
 	}
-	b.replicas(id, least)
 }
 
 // replicas waits until exactly so many run, and are ready.
@@ -212,12 +226,14 @@ type streams struct {
 	chunks int
 }
 
-// call begins n streams.
-func (b *bundle) call(id string, n int) *streams {
+// call begins n streams that end when the engine likes.
+func (b *bundle) call(id string, n int) *streams { return b.callFor(id, n, 200) }
+
+func (b *bundle) callFor(id string, n, tokens int) *streams {
 	s := &streams{begun: n}
 	for range n {
 		s.all.Go(func() {
-			err := b.stream(id, s)
+			err := b.stream(id, tokens, s)
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.errs = append(s.errs, err)
@@ -235,10 +251,10 @@ func (s *streams) uncut(t *testing.T) {
 	}
 }
 
-func (b *bundle) stream(id string, s *streams) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (b *bundle) stream(id string, tokens int, s *streams) error {
+	ctx, cancel := context.WithTimeout(context.Background(), longestStream)
 	defer cancel()
-	body := fmt.Sprintf(`{"model":%q,"stream":true,"max_tokens":200,"messages":[{"role":"user","content":"count"}]}`, id)
+	body := fmt.Sprintf(`{"model":%q,"stream":true,"max_tokens":%d,"messages":[{"role":"user","content":"count"}]}`, id, tokens)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.dock.Gateways[0].URL+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return err

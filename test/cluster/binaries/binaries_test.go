@@ -73,7 +73,7 @@ func TestMissingProgramsAreAllNamed(t *testing.T) {
 	t.Setenv("KUBEBUILDER_ASSETS", "")
 	t.Setenv("PATH", t.TempDir())
 	_, err := Find(t.Context(), t.TempDir(), "etcd", "kwok")
-	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "etcd v3.7.3, kwok v0.8.0") || !strings.Contains(err.Error(), "cluster-build.sh") {
+	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "etcd v3.7.3, kwok v0.8.0") || !strings.Contains(err.Error(), "cluster-build.sh etcd kwok") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,7 +44,7 @@ func (r Recipe) dir(cache string) string {
 // ErrMissing and lists all that are found nowhere.
 func Find(ctx context.Context, cache string, names ...string) (map[string]string, error) {
 	found := make(map[string]string, len(names))
-	var missing []string
+	var missing, recipes []string
 	for _, name := range names {
 		recipe, program, ok := lookUp(name)
 		if !ok {
@@ -52,6 +53,9 @@ func Find(ctx context.Context, cache string, names ...string) (map[string]string
 		path, err := recipe.find(ctx, cache, program)
 		if errors.Is(err, ErrMissing) {
 			missing = append(missing, name+" "+recipe.Version)
+			if !slices.Contains(recipes, recipe.Name) {
+				recipes = append(recipes, recipe.Name)
+			}
 			continue
 		}
 		if err != nil {
@@ -60,7 +64,7 @@ func Find(ctx context.Context, cache string, names ...string) (map[string]string
 		found[name] = path
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%w: %s; build them with ./scripts/cluster-build.sh", ErrMissing, strings.Join(missing, ", "))
+		return nil, fmt.Errorf("%w: %s; build them with ./scripts/cluster-build.sh %s", ErrMissing, strings.Join(missing, ", "), strings.Join(recipes, " "))
 	}
 	return found, nil
 }

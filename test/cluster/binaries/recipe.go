@@ -16,7 +16,8 @@ const (
 	ContainerdVersion = "v2.4.2"
 	KwokVersion       = "v0.8.0"
 	HelmVersion       = "v4.3.2"   // for tests of the chart
-	PrometheusVersion = "v0.316.0" // 3.16.0, for tests of alert rules
+	PrometheusVersion = "v0.316.0" // 3.16.0, for tests of alert rules and of KEDA
+	KEDAVersion       = "v2.21.0"  // for tests of models that it scales
 )
 
 // Program is one executable.
@@ -29,11 +30,12 @@ type Program struct {
 // Recipe is a module of its own whose go.mod and go.sum pin everything that its
 // programs are built from.
 type Recipe struct {
-	Name     string // its folder, and its name in the cache
-	Module   string // the module that Version is of
-	Version  string
-	LDFlags  string
-	Programs []Program
+	Name       string // its folder, and its name in the cache
+	Module     string // the module that Version is of
+	Version    string
+	LDFlags    string
+	OnlyByName bool // it is not built unless it is named
+	Programs   []Program
 }
 
 // Recipes lists everything that can be built. kube-proxy is not there: Pods are
@@ -69,7 +71,12 @@ func Recipes() []Recipe {
 		},
 		{
 			Name: "prometheus", Module: "github.com/prometheus/prometheus", Version: PrometheusVersion, LDFlags: "-s -w -X github.com/prometheus/common/version.Version=" + PrometheusVersion,
-			Programs: []Program{{Name: "promtool", Package: "github.com/prometheus/prometheus/cmd/promtool", VersionArgs: []string{"--version"}}},
+			Programs: []Program{prometheus("promtool"), prometheus("prometheus")},
+		},
+		{
+			Name: "keda", Module: "github.com/kedacore/keda/v2", Version: KEDAVersion, OnlyByName: true,
+			LDFlags:  "-s -w -X github.com/kedacore/keda/v2/version.Version=" + strings.TrimPrefix(KEDAVersion, "v"),
+			Programs: []Program{keda("operator"), keda("adapter")},
 		},
 	}
 }
@@ -80,6 +87,16 @@ func kubernetes(name string, version ...string) Program {
 
 func containerd(name string, version ...string) Program {
 	return Program{Name: name, Package: "github.com/containerd/containerd/v2/cmd/" + name, VersionArgs: version}
+}
+
+func prometheus(name string) Program {
+	return Program{Name: name, Package: "github.com/prometheus/prometheus/cmd/" + name, VersionArgs: []string{"--version"}}
+}
+
+// keda is one of KEDA's programs. They do not tell their version, so that only
+// the cache's are found.
+func keda(name string) Program {
+	return Program{Name: "keda-" + name, Package: "github.com/kedacore/keda/v2/cmd/" + name, VersionArgs: []string{"--help"}}
 }
 
 // kubernetesFlags gives the programs the version that a release build has:

@@ -1,6 +1,7 @@
 // Command cluster-build builds the programs of the test cluster that this
 // machine does not have, into the cache that scripts share. Arguments name
-// recipes; without any, all are built.
+// recipes; without any, all are built but those that nothing needs unless it is
+// asked for.
 package main
 
 import (
@@ -42,15 +43,11 @@ func run(ctx context.Context) error {
 }
 
 func chosen(names []string) ([]binaries.Recipe, error) {
-	all := binaries.Recipes()
-	if len(names) == 0 {
-		return all, nil
-	}
 	var known []string
 	var recipes []binaries.Recipe
-	for _, r := range all {
+	for _, r := range binaries.Recipes() {
 		known = append(known, r.Name)
-		if slices.Contains(names, r.Name) {
+		if slices.Contains(names, r.Name) || len(names) == 0 && !r.OnlyByName {
 			recipes = append(recipes, r)
 		}
 	}
