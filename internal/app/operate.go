@@ -112,10 +112,10 @@ func operateOnce(ctx context.Context, o ControllerOptions, w besides, cfg *rest.
 	if err != nil {
 		return fmt.Errorf("run the operator: %w", err)
 	}
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return errors.New("it ended by itself")
 	}
-	return errors.New("it ended by itself")
+	return nil
 }
 
 // operatorMetrics are what the operator's library counts of rounds, queues and
