@@ -141,7 +141,8 @@ func (w *clusterWorld) spare() spareCard {
 	return w.cards.spare
 }
 
-func (w *clusterWorld) views() []viewSource { return nil }
+func (w *clusterWorld) informer() newInformer { return w.objects.Informer }
+func (w *clusterWorld) views() []viewSource   { return nil }
 func (w *clusterWorld) where() string {
 	return "cluster " + w.cfg.Host + ", namespace " + w.cluster.Namespace
 }

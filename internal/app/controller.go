@@ -115,12 +115,14 @@ func (c *controller) build(ctx context.Context) error {
 	}
 	if link := c.opts.Gateways; link.Listen != "" {
 		c.directory = newDirectory(c.ledger, c.target, c.clock, c.log)
+		c.directory.onDemand = true
 		if c.spans, err = spans.OpenAs(ctx, "modeldock-controller", os.Getenv, c.log); err != nil {
 			return err
 		}
 		sink := &journeys{spans: c.spans, ledger: c.ledger, log: c.log}
 		c.feed = feed.NewServer(feed.ServerConfig{
-			Token: link.Token, Snapshot: c.directory.taken, Refresh: c.directory.refreshSince, Store: sink.put, Wake: c.scaler.Wake, Clock: c.clock, Logger: c.log,
+			Token: link.Token, Asked: c.directory.question, Snapshot: c.directory.taken, Refresh: c.directory.refreshSince,
+			Store: sink.put, Wake: c.scaler.Wake, Clock: c.clock, Logger: c.log,
 		})
 		c.directory.changed = c.feed.Changed
 	}
@@ -209,7 +211,7 @@ func (c *controller) start(ctx context.Context, listen net.Addr, failed chan<- e
 	if c.opts.Cluster.Enabled && c.runs(partOperate) {
 		moved, seen := c.moved.listen(), c.observed.listen()
 		wake := merge(ctx, moved, seen)
-		w := besides{spare: c.world.spare(), scale: func(ctx context.Context) { c.scaler.Run(ctx, wake) }}
+		w := besides{spare: c.world.spare(), informer: c.world.informer(), scale: func(ctx context.Context) { c.scaler.Run(ctx, wake) }}
 		watch(func() error { return operate(ctx, c.opts, w, listen, c.log) })
 	}
 	if c.directory != nil {

@@ -28,6 +28,11 @@ type directory struct {
 
 	fresh *feed.Freshness
 
+	// onDemand says that the snapshot is for those who ask alone.
+	onDemand bool
+	asked    atomic.Pointer[time.Time] // when somebody last did; nil: never
+	resting  atomic.Bool               // nobody did of late, and the snapshot may be old
+
 	refreshing sync.Mutex // guards what follows, and the order of snapshots
 	version    uint64
 	// bound are the bindings of the live requests of one ledger: they never
@@ -52,14 +57,15 @@ func (d *directory) snapshot() *traffic.Snapshot {
 // empty one would say that nothing is served any more.
 func (d *directory) taken() *traffic.Snapshot { return d.current.Load() }
 
-// run refreshes at every wake and, as a safety net, every second.
+// run refreshes at every wake and, as a safety net, every second; where nobody
+// asks, from time to time.
 func (d *directory) run(ctx context.Context, wake <-chan struct{}) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		began := d.clock()
-		if err := d.refresh(ctx); err != nil && ctx.Err() == nil {
-			d.log.Warn("gateway snapshot is not refreshed; traffic goes on with the last one", "age", d.clock().Sub(d.snapshot().At), "error", err)
+		if !d.rests(began) {
+			d.notRefreshed(ctx, d.refresh(ctx))
 		}
 		// While much happens, refreshes take a tenth of the time at most; who
 		// needs one sooner asks refreshSince.
@@ -75,6 +81,40 @@ func (d *directory) run(ctx context.Context, wake <-chan struct{}) {
 		case <-wake:
 		case <-tick.C:
 		}
+	}
+}
+
+const (
+	// askedFor is for how long a question counts: a gateway's next one comes
+	// within half a minute.
+	askedFor = time.Minute
+	// restedFor is the age of a snapshot that nobody asks for.
+	restedFor = 30 * time.Second
+)
+
+// rests reports whether nobody needs a snapshot now. Each controller would
+// otherwise read the whole ledger at every change, also one whose gateways all
+// ask another.
+func (d *directory) rests(now time.Time) bool {
+	asked := d.asked.Load()
+	rests := d.onDemand && (asked == nil || now.Sub(*asked) >= askedFor) && now.Sub(d.snapshot().At) < restedFor
+	d.resting.Store(rests)
+	return rests
+}
+
+// question notes that somebody asks. The first one after a rest gets a snapshot
+// taken from now on, if there can be one.
+func (d *directory) question(ctx context.Context) {
+	now := d.clock()
+	d.asked.Store(&now)
+	if d.resting.Load() {
+		d.notRefreshed(ctx, d.refreshSince(ctx, now))
+	}
+}
+
+func (d *directory) notRefreshed(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		d.log.Warn("gateway snapshot is not refreshed; traffic goes on with the last one", "age", d.clock().Sub(d.snapshot().At), "error", err)
 	}
 }
 

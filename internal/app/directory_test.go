@@ -339,3 +339,53 @@ func TestRefreshAsksForWhatMayHaveChanged(t *testing.T) {
 	}
 	refresh("being released", 0, 0, "uid-one")
 }
+
+// Where nobody asks, the ledger is read from time to time only, and the first
+// question is answered with what is true now.
+func TestASnapshotIsMadeForThoseWhoAsk(t *testing.T) {
+	t.Parallel()
+	d, l := newTestDirectory(t)
+	now := time.Now()
+	d.clock = func() time.Time { return now }
+	d.fresh = feed.NewFreshness(d.clock)
+	refreshed := func(after time.Duration, what string, want int64) {
+		t.Helper()
+		now = now.Add(after)
+		before := l.reads.Load()
+		if !d.rests(now) {
+			if err := d.refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := l.reads.Load() - before; got != want {
+			t.Errorf("%s: read %d times, want %d", what, got, want)
+		}
+	}
+	refreshed(0, "not on demand", 1)
+	refreshed(0, "not on demand, again", 1)
+	d.onDemand = true
+	refreshed(time.Second, "nobody asked", 0)
+	refreshed(restedFor, "nobody asked for long", 1)
+	refreshed(time.Second, "and goes on", 0)
+	since := now
+	before := l.reads.Load()
+	d.question(t.Context())
+	if d.question(t.Context()); l.reads.Load() != before+1 || d.snapshot().At.Before(since) {
+		t.Errorf("the first questions after a rest cost %d reads, and the snapshot is %s old", l.reads.Load()-before, since.Sub(d.snapshot().At))
+	}
+	refreshed(time.Second, "somebody asked", 1)
+	refreshed(askedFor-2*time.Second, "somebody asked of late", 1)
+	before = l.reads.Load()
+	if d.question(t.Context()); l.reads.Load() != before {
+		t.Error("a question made a snapshot that is kept anyway")
+	}
+	refreshed(time.Second, "somebody asks again", 1)
+	refreshed(askedFor, "nobody asks any more", 1)
+	refreshed(time.Second, "nobody asks any more, and it was just read", 0)
+	// The ledger is away when somebody asks: the last snapshot stays, as old as it is.
+	l.away.Store(true)
+	good := d.snapshot()
+	if d.question(t.Context()); d.snapshot() != good {
+		t.Error("the last snapshot was given up")
+	}
+}

@@ -6,17 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	dto "github.com/prometheus/client_model/go"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -25,9 +23,6 @@ import (
 	"modeldock.io/internal/delivery/operator"
 	"modeldock.io/internal/modelspec"
 )
-
-// operatorLease names the Lease that the operators of all controllers share.
-const operatorLease = "modeldock-operator"
 
 // Limits of the operator's client: a thousand ModelServices may begin at once.
 const (
@@ -40,18 +35,23 @@ const operatorPause = time.Second
 
 var errOperatorStuck = errors.New("the operator does not end although its Lease is lost")
 
-// operate runs the operator, and what runs beside it, whenever this process holds the Lease, until ctx
-// ends. One that loses it, as happens when the API server is away, ends with
-// everything it was about to write and stands for the Lease again: ledger and
-// management API go on meanwhile. Only one that does not end takes the
-// controller along.
+// operate runs the operator, and what runs beside it, whenever this process
+// holds the Lease, until ctx ends. One that loses it, as happens when the API
+// server is away, ends with everything it was about to write and stands for the
+// Lease again: ledger and management API go on meanwhile. Only one that does
+// not end takes the controller along.
 func operate(ctx context.Context, o ControllerOptions, w besides, listen net.Addr, log *slog.Logger) error {
 	cfg, err := o.Cluster.rest()
 	if err != nil {
 		return err
 	}
+	ctrl.SetLogger(logr.FromSlogHandler(log.Handler())) // what has no logger of its own would complain with a stack trace
+	lock, err := leaseFor(cfg, o.Cluster.System, holder(listen))
+	if err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
-		why := operateOnce(ctx, o, w, cfg, holder(listen), log)
+		why := holding(ctx, lock, operatorTimes(), func(ctx context.Context) error { return operateOnce(ctx, o, w, cfg, log) })
 		if errors.Is(why, errOperatorStuck) {
 			return why
 		}
@@ -72,22 +72,24 @@ type spareCard func(*v1alpha1.ModelService) bool
 
 // besides is what the operator is given, and what runs while it does.
 type besides struct {
-	spare spareCard
-	scale func(context.Context)
+	spare    spareCard
+	informer newInformer
+	scale    func(context.Context)
 }
 
-func operateOnce(ctx context.Context, o ControllerOptions, w besides, cfg *rest.Config, identity string, log *slog.Logger) error {
+// newInformer makes an informer of one kind; see controller-runtime's options
+// of caches.
+type newInformer func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
+
+// operateOnce runs an operator until ctx ends, which is when the Lease does.
+func operateOnce(ctx context.Context, o ControllerOptions, w besides, cfg *rest.Config, log *slog.Logger) error {
 	opts, err := operator.ManagerOptions(o.Cluster.Namespace)
 	if err != nil {
 		return err
 	}
-	opts.LeaderElection, opts.LeaderElectionReleaseOnCancel = true, true
-	if opts.LeaderElectionResourceLockInterface, err = leaseFor(cfg, o.Cluster.System, identity); err != nil {
-		return err
-	}
+	opts.Cache.NewInformer = w.informer
 	opts.Controller.SkipNameValidation = new(true) // one may run after another
 	opts.Logger = logr.FromSlogHandler(log.Handler())
-	ctrl.SetLogger(opts.Logger) // what has no logger of its own would complain with a stack trace
 	mgr, err := ctrl.NewManager(operator.RestConfig(cfg, operatorQPS, operatorBurst), opts)
 	if err != nil {
 		return fmt.Errorf("build the operator: %w", err)
@@ -110,33 +112,10 @@ func operateOnce(ctx context.Context, o ControllerOptions, w besides, cfg *rest.
 	if err != nil {
 		return fmt.Errorf("run the operator: %w", err)
 	}
-	return errors.New("it ended by itself")
-}
-
-// leaseFor is the Lease under a name of this process. It makes no events: the
-// Lease itself tells who holds it.
-func leaseFor(cfg *rest.Config, namespace, identity string) (resourcelock.Interface, error) {
-	client, err := coordination.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("make the client for the operator's Lease: %w", err)
+	if ctx.Err() == nil {
+		return errors.New("it ended by itself")
 	}
-	return &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: operatorLease}, Client: client,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-	}, nil
-}
-
-// holder names this process in the Lease. Who starts again after a kill has
-// the same name and takes its own Lease up at once, instead of waiting until
-// it has run out; that the dead one is dead is proven by its address, which
-// this process listens on. The kernel's boot tells machines apart that are
-// called alike.
-func holder(listen net.Addr) string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		boot = fmt.Append(nil, os.Getpid()) // a name of its own: the Lease has to run out
-	}
-	return strings.Join([]string{hostname(), listen.String(), strings.TrimSpace(string(boot))}, "_")
+	return nil
 }
 
 // operatorMetrics are what the operator's library counts of rounds, queues and

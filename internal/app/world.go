@@ -16,6 +16,8 @@ type world interface {
 	fleet() api.Fleet
 	// spare is nil where nobody keeps account of a cluster's cards.
 	spare() spareCard
+	// informer is nil where there is nothing that an operator could share.
+	informer() newInformer
 	// views are the gateways that belong to it by itself.
 	views() []viewSource
 	// follow tells changed of what happens to the objects until ctx ends; an
@@ -46,6 +48,7 @@ func (w *machineWorld) target() remote.Served { return w.client }
 func (w *machineWorld) stamps() stampKeeper   { return machineStamps{w.client} }
 func (w *machineWorld) fleet() api.Fleet      { return machineFleet{w.client} }
 func (w *machineWorld) spare() spareCard      { return nil }
+func (w *machineWorld) informer() newInformer { return nil }
 func (w *machineWorld) views() []viewSource   { return []viewSource{machineSource(w.client)} }
 func (w *machineWorld) where() string         { return "machine " + w.dir }
 func (w *machineWorld) lease() time.Duration  { return relayLease }

@@ -55,10 +55,10 @@ func (s *Settler) Run(ctx context.Context, wake <-chan struct{}) {
 		began := time.Now()
 		_, err := s.Round(ctx, 0)
 		// A thousand changes wake it as often, and every round looks at all:
-		// a fifth of the time at most.
+		// a tenth of the time at most.
 		select {
 		case <-ctx.Done():
-		case <-time.After(min(4*time.Since(began), s.cfg.Poll)):
+		case <-time.After(min(9*time.Since(began), 2*s.cfg.Poll)):
 		}
 		return false, err
 	})

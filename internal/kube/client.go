@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -16,9 +17,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"modeldock.io/api/v1alpha1"
 )
@@ -39,23 +40,30 @@ func NewClient(cfg *rest.Config, agent string) (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, obj := range []client.Object{
-		&v1alpha1.ModelService{}, &corev1.Pod{}, &corev1.Service{}, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &discoveryv1.EndpointSlice{}, &eventsv1.Event{},
-	} {
-		gvk, err := apiutil.GVKForObject(obj, scheme)
-		if err != nil {
-			return nil, fmt.Errorf("build the scheme of the API client: %w", err)
-		}
-		mapper.Add(gvk, meta.RESTScopeNamespace)
-	}
-	mapper.Add(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim"), meta.RESTScopeNamespace)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme, Mapper: mapper})
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme, Mapper: Mapper()})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of the API server %s: %w", cfg.Host, err)
 	}
 	return c, nil
+}
+
+// Mapper knows the resources of the kinds that are used here, so that nobody has
+// to ask for them, and to look through all that a cluster has at every call.
+func Mapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, gvk := range []schema.GroupVersionKind{
+		v1alpha1.GroupVersion().WithKind("ModelService"),
+		corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("Service"),
+		appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
+		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), eventsv1.SchemeGroupVersion.WithKind("Event"),
+		resourceapi.SchemeGroupVersion.WithKind("ResourceClaim"), resourceapi.SchemeGroupVersion.WithKind("ResourceClaimTemplate"),
+		autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
+	} {
+		mapper.Add(gvk, meta.RESTScopeNamespace)
+		mapper.Add(gvk.GroupVersion().WithKind(gvk.Kind+"List"), meta.RESTScopeNamespace)
+	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	return mapper
 }
 
 // Scheme has the kinds that are used here, ours among them.

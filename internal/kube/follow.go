@@ -41,10 +41,14 @@ type Followed[T client.Object] struct {
 	source  Source
 	changed func(T)
 	index   cache.Indexer
+	read    chan struct{} // closed when the list was read once
 
-	mu     sync.Mutex
-	synced bool
-	ear    ear
+	mu  sync.Mutex
+	ear ear
+
+	telling   sync.Mutex // held while the list changes
+	listeners *watch.Broadcaster
+	ended     bool
 }
 
 const byIndex = "by"
@@ -52,7 +56,7 @@ const byIndex = "by"
 // Follow prepares a list; Run keeps it. changed is called for every object
 // that was added, changed or deleted, after the list has it so, one at a time.
 func Follow[T client.Object](s Source, changed func(T)) *Followed[T] {
-	f := &Followed[T]{source: s, changed: changed}
+	f := &Followed[T]{source: s, changed: changed, read: make(chan struct{})}
 	f.index = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byIndex: func(obj any) ([]string, error) {
 		return []string{s.Index(obj.(T))}, nil
 	}})
@@ -61,6 +65,7 @@ func Follow[T client.Object](s Source, changed func(T)) *Followed[T] {
 
 // Run follows until ctx ends.
 func (f *Followed[T]) Run(ctx context.Context, example T) {
+	defer f.silence()
 	logger := logr.FromSlogHandler(f.source.Logger.Handler())
 	cache.NewReflectorWithOptions(f.listWatch(), example, recorder[T]{f.index, f}, cache.ReflectorOptions{
 		Logger: &logger, Name: fmt.Sprintf("%T", example),
@@ -75,9 +80,9 @@ func (f *Followed[T]) Current() error {
 	defer f.mu.Unlock()
 	since, why := f.ear.deaf(time.Now())
 	switch {
-	case !f.synced && why != nil:
+	case !f.Synced() && why != nil:
 		return fmt.Errorf("the list of %T cannot be read: %w", *new(T), why)
-	case !f.synced:
+	case !f.Synced():
 		return fmt.Errorf("the list of %T has not been read yet", *new(T))
 	case why != nil:
 		return fmt.Errorf("nothing is heard of %T since %s: %w", *new(T), since.UTC().Format(time.RFC3339), why)
@@ -87,9 +92,12 @@ func (f *Followed[T]) Current() error {
 
 // Synced reports whether the list was ever read.
 func (f *Followed[T]) Synced() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.synced
+	select {
+	case <-f.read:
+		return true
+	default:
+		return false
+	}
 }
 
 // All lists every object.
@@ -188,50 +196,77 @@ type recorder[T client.Object] struct {
 	f *Followed[T]
 }
 
-func (r recorder[T]) Add(obj any) error    { return r.keep(r.Indexer.Add, obj) }
-func (r recorder[T]) Update(obj any) error { return r.keep(r.Indexer.Update, obj) }
-func (r recorder[T]) Delete(obj any) error { return r.keep(r.Indexer.Delete, obj) }
+func (r recorder[T]) Add(obj any) error    { return r.keep(watch.Added, r.Indexer.Add, obj) }
+func (r recorder[T]) Update(obj any) error { return r.keep(watch.Modified, r.Indexer.Update, obj) }
+func (r recorder[T]) Delete(obj any) error { return r.keep(watch.Deleted, r.Indexer.Delete, obj) }
 
-func (r recorder[T]) keep(how func(any) error, obj any) error {
+func (r recorder[T]) keep(what watch.EventType, how func(any) error, obj any) error {
 	r.f.slim(obj)
-	if err := how(obj); err != nil {
+	if err := r.f.change(func() ([]watch.Event, error) { return []watch.Event{{Type: what, Object: obj.(T)}}, how(obj) }); err != nil {
 		return err
 	}
 	r.f.changed(obj.(T))
 	return nil
 }
 
+// change changes the list and tells listeners what that was.
+func (f *Followed[T]) change(how func() ([]watch.Event, error)) error {
+	f.telling.Lock()
+	defer f.telling.Unlock()
+	news, err := how()
+	if err == nil {
+		f.tell(news...)
+	}
+	return err
+}
+
 // Replace takes a whole list, and tells of what differs from the one before.
 func (r recorder[T]) Replace(objs []any, version string) error {
-	before := map[string]string{}
-	old := map[string]T{}
-	for _, o := range r.f.All() {
-		key := client.ObjectKeyFromObject(o).String()
-		before[key], old[key] = string(o.GetUID())+"/"+o.GetResourceVersion(), o
-	}
 	for _, o := range objs {
 		r.f.slim(o)
 	}
-	if err := r.Indexer.Replace(objs, version); err != nil {
+	var news []watch.Event
+	err := r.f.change(func() ([]watch.Event, error) {
+		news = differences(r.f.All(), typed[T](objs))
+		return news, r.Indexer.Replace(objs, version)
+	})
+	if err != nil {
 		return err
 	}
-	r.f.mu.Lock()
-	r.f.synced = true
-	r.f.mu.Unlock()
-	for _, o := range typed[T](objs) {
-		key := client.ObjectKeyFromObject(o).String()
-		if before[key] != string(o.GetUID())+"/"+o.GetResourceVersion() {
-			r.f.changed(o)
-		}
-		delete(old, key)
+	if !r.f.Synced() {
+		close(r.f.read)
 	}
-	for _, o := range old {
-		r.f.changed(o)
+	for _, n := range news {
+		r.f.changed(n.Object.(T))
 	}
 	if r.f.source.Listed != nil {
 		r.f.source.Listed()
 	}
 	return nil
+}
+
+// differences are what has happened between two lists.
+func differences[T client.Object](before, after []T) []watch.Event {
+	old := make(map[client.ObjectKey]T, len(before))
+	for _, o := range before {
+		old[client.ObjectKeyFromObject(o)] = o
+	}
+	var news []watch.Event
+	for _, o := range after {
+		key := client.ObjectKeyFromObject(o)
+		was, there := old[key]
+		switch {
+		case !there:
+			news = append(news, watch.Event{Type: watch.Added, Object: o})
+		case was.GetUID() != o.GetUID() || was.GetResourceVersion() != o.GetResourceVersion():
+			news = append(news, watch.Event{Type: watch.Modified, Object: o})
+		}
+		delete(old, key)
+	}
+	for _, o := range old {
+		news = append(news, watch.Event{Type: watch.Deleted, Object: o})
+	}
+	return news
 }
 
 // slim drops what nobody reads and what takes most of the room.

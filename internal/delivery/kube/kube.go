@@ -101,10 +101,24 @@ func New(cfg Config) (*Target, error) {
 	}, t.serviceChanged)
 	t.pods = kube.Follow(kube.Source{
 		Client: live, Namespace: cfg.Watched, Label: v1alpha1.LabelModelService, Logger: cfg.Logger,
-		Index:   serviceName,
+		Index: serviceName, Slim: slimPod,
 		NewList: func() client.ObjectList { return &corev1.PodList{} },
 	}, t.podChanged)
 	return t, nil
+}
+
+// slimPod drops of a Pod's specification what neither a status nor an operator
+// that listens to this list speaks of: most of it.
+func slimPod(o client.Object) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	slim := corev1.PodSpec{NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName, ResourceClaims: p.Spec.ResourceClaims}
+	for _, c := range p.Spec.Containers {
+		slim.Containers = append(slim.Containers, corev1.Container{Name: c.Name, Ports: c.Ports})
+	}
+	p.Spec = slim
 }
 
 // Run follows ModelServices and their Pods until ctx ends.

@@ -89,6 +89,14 @@ func TestReplicaIsWhatThePodShows(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("got  %+v\nwant %+v", got, want)
 	}
+	// Most of a Pod is not kept, and does not show.
+	kept := pod("p", func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "model"}}
+		p.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "SECRET", Value: "x"}}
+	})
+	if slimPod(kept); !reflect.DeepEqual(replica(kept, ms), want) || kept.Spec.Volumes != nil || kept.Spec.Containers[1].Env != nil {
+		t.Fatalf("kept of the Pod: %+v", kept.Spec)
+	}
 }
 
 func TestPhases(t *testing.T) {

@@ -2,10 +2,12 @@ package operator
 
 import (
 	"fmt"
+	"net/http"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -41,7 +43,10 @@ func ManagerOptions(namespaces ...string) (ctrl.Options, error) {
 	if err != nil {
 		return ctrl.Options{}, err
 	}
-	return ctrl.Options{Scheme: s, Cache: c, Metrics: metricsserver.Options{BindAddress: "0"}}, nil
+	return ctrl.Options{
+		Scheme: s, Cache: c, Metrics: metricsserver.Options{BindAddress: "0"},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return kube.Mapper(), nil },
+	}, nil
 }
 
 // CacheOptions keep memory small on a large cluster: of Deployments, Services,
@@ -75,19 +80,23 @@ func CacheOptions(namespaces ...string) (cache.Options, error) {
 	return o, nil
 }
 
-// slimPod drops what no status speaks of, which is most of a Pod.
+// slimPod is a Pod without what no status speaks of, which is most of it. The
+// Pod itself stays as it is: others may have the same one.
 func slimPod(in any) (any, error) {
 	p, ok := in.(*corev1.Pod)
 	if !ok {
 		return in, nil
 	}
-	p.ManagedFields = nil
-	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName}
-	p.Status = corev1.PodStatus{
-		Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message, StartTime: p.Status.StartTime,
-		Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses, ResourceClaimStatuses: p.Status.ResourceClaimStatuses,
+	slim := &corev1.Pod{
+		TypeMeta: p.TypeMeta, ObjectMeta: p.ObjectMeta,
+		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName},
+		Status: corev1.PodStatus{
+			Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message, StartTime: p.Status.StartTime,
+			Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses, ResourceClaimStatuses: p.Status.ResourceClaimStatuses,
+		},
 	}
-	return p, nil
+	slim.ManagedFields = nil
+	return slim, nil
 }
 
 // RestConfig is base with the client limits that many ModelServices need; the

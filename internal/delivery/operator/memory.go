@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"modeldock.io/api/v1alpha1"
 	"modeldock.io/internal/delivery"
@@ -34,6 +35,10 @@ type memory struct {
 type remembered struct {
 	uid  types.UID
 	held time.Time // since when progress is not told; zero: all is told
+	// calm says that no Pod was ready at the last look: until one is, or there
+	// is trouble, nothing can happen that would be told now. missed says that
+	// something did happen since that look began.
+	calm, missed bool
 	// seen is the version that the last status was written to, and told what it
 	// made of it, until the watch shows that; made is the version of that.
 	seen, made string
@@ -48,6 +53,7 @@ func (m *memory) meet(key types.NamespacedName, uid types.UID) bool {
 	defer m.mu.Unlock()
 	o := m.objects[key]
 	if o != nil && o.uid == uid {
+		o.missed = false
 		return false
 	}
 	m.tell(o)
@@ -105,14 +111,28 @@ func (m *memory) tell(o *remembered) {
 	}
 }
 
+// quiet reports whether a child's progress needs no look: that of its object is
+// held, which is looked at again at the end of that.
+func (m *memory) quiet(child client.Object) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.objects[types.NamespacedName{Namespace: child.GetNamespace(), Name: child.GetLabels()[v1alpha1.LabelModelService]}]
+	if o == nil || !o.calm || o.held.IsZero() {
+		return false
+	}
+	o.missed = true
+	return true
+}
+
 // hold is how much longer a status may wait, 0 where it is to be told now.
-func (m *memory) hold(key types.NamespacedName, progress bool, now time.Time) time.Duration {
+func (m *memory) hold(key types.NamespacedName, progress, calm bool, now time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o := m.objects[key]
 	if o == nil {
 		return 0
 	}
+	o.calm = calm
 	if !progress {
 		m.tell(o)
 		return 0
@@ -125,6 +145,9 @@ func (m *memory) hold(key types.NamespacedName, progress bool, now time.Time) ti
 	if wait <= 0 {
 		m.tell(o)
 		return 0
+	}
+	if !calm && o.missed { // a look that found a ready Pod may have come too early for its ReplicaSet
+		return min(wait, soon)
 	}
 	return wait
 }

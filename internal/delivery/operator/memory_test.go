@@ -19,7 +19,7 @@ func TestMemoryHoldsProgress(t *testing.T) {
 	t.Parallel()
 	key, start := types.NamespacedName{Namespace: "n", Name: "demo"}, time.Unix(1_800_000_000, 0)
 	m := newMemory()
-	if got := m.hold(key, true, start); got != 0 {
+	if got := m.hold(key, true, true, start); got != 0 {
 		t.Errorf("an object that is not known is held for %s", got)
 	}
 	if !m.meet(key, "u1") || m.meet(key, "u1") || !m.meet(key, "u2") {
@@ -36,13 +36,13 @@ func TestMemoryHoldsProgress(t *testing.T) {
 		{false, 2200 * time.Millisecond, 0},              // better news
 		{true, 2300 * time.Millisecond, 2 * time.Second},
 	} {
-		if got := m.hold(key, step.progress, start.Add(step.at)); got != step.want {
+		if got := m.hold(key, step.progress, true, start.Add(step.at)); got != step.want {
 			t.Errorf("step %d: held for %s, want %s", i, got, step.want)
 		}
 	}
 	other := types.NamespacedName{Namespace: "n", Name: "other"}
 	m.meet(other, "u3")
-	if got := m.hold(other, true, start.Add(2300*time.Millisecond)); got != 2100*time.Millisecond {
+	if got := m.hold(other, true, true, start.Add(2300*time.Millisecond)); got != 2100*time.Millisecond {
 		t.Errorf("beside another one it is held for %s", got)
 	}
 	m.forget(key)
@@ -178,8 +178,111 @@ func TestWhatADeploymentTells(t *testing.T) {
 	} {
 		changed := old.DeepCopy()
 		c.change(changed)
-		if got := newDeployment().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: changed}); got != c.news {
+		if got := newDeployment(newMemory()).Update(event.UpdateEvent{ObjectOld: old, ObjectNew: changed}); got != c.news {
 			t.Errorf("%s: news %v, want %v", what, got, c.news)
 		}
 	}
+}
+
+// While the progress of an object is held, its children's way to readiness needs
+// no look; what is told at once does, and so does everything once a Pod is ready.
+func TestWhatIsNewsOfAHeldObject(t *testing.T) {
+	t.Parallel()
+	m, service := newMemory(), newService()
+	key := types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
+	world := settled(t, service, options())
+	set, started := &world.ReplicaSets[0], world.Pods[0]
+	set.Labels = labelsOf(service)
+	pod := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := started.DeepCopy()
+		change(p)
+		return p
+	}
+	waiting := func(reason string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			unready(p, start(), corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}})
+		}
+	}
+	deployment := func(change func(*appsv1.Deployment)) func() bool {
+		return func() bool {
+			changed := world.Deployment.DeepCopy()
+			change(changed)
+			return newDeployment(m).Update(event.UpdateEvent{ObjectOld: world.Deployment, ObjectNew: changed})
+		}
+	}
+	news := map[string]struct {
+		of   func() bool
+		held bool // it is news of a held object, too
+	}{
+		"the Service":    {func() bool { return newChild(m).Create(event.CreateEvent{Object: world.Service}) }, false},
+		"the ReplicaSet": {func() bool { return newChild(m).Create(event.CreateEvent{Object: set}) }, false},
+		"the Service's change": {func() bool {
+			return newChild(m).Update(event.UpdateEvent{ObjectOld: world.Service, ObjectNew: world.Service})
+		}, true},
+		"a child's end":    {func() bool { return newChild(m).Delete(event.DeleteEvent{Object: set}) }, true},
+		"a Pod's end":      {func() bool { return newPod(m).Delete(event.DeleteEvent{Object: &started}) }, true},
+		"its revision":     {deployment(func(d *appsv1.Deployment) { d.Annotations[revisionAnnotation] = "7" }), false},
+		"that it was seen": {deployment(func(d *appsv1.Deployment) { d.Status.ObservedGeneration = 0 }), false},
+		"its spec":         {deployment(func(d *appsv1.Deployment) { d.Generation++ }), true},
+		"its labels":       {deployment(func(d *appsv1.Deployment) { d.Labels["a"] = "b" }), true},
+		"no quota": {deployment(func(d *appsv1.Deployment) {
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "no quota"}}
+		}), true},
+	}
+	for name, c := range map[string]struct {
+		change func(*corev1.Pod)
+		held   bool
+	}{
+		"a Pod without a node":      {func(p *corev1.Pod) { p.Spec.NodeName, p.Status = "", corev1.PodStatus{} }, false},
+		"a Pod on its node":         {func(p *corev1.Pod) { p.Status = corev1.PodStatus{} }, false},
+		"a Pod that is being made":  {waiting("ContainerCreating"), false},
+		"a Pod that loads":          {func(p *corev1.Pod) { unready(p, start(), corev1.ContainerStatus{}) }, false},
+		"a ready Pod":               {func(*corev1.Pod) {}, true},
+		"a Pod that ends":           {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, true},
+		"a Pod that has failed":     {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, true},
+		"a Pod without an image":    {waiting("ErrImagePull"), true},
+		"a Pod that cannot be made": {waiting("CreateContainerError"), true},
+		"a Pod whose engine crashed": {func(p *corev1.Pod) {
+			unready(p, start(), corev1.ContainerStatus{RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}})
+		}, true},
+		"a Pod that fits on no card": {func(p *corev1.Pod) {
+			p.Spec.NodeName = ""
+			p.Status = corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no fragment is large enough"}}}
+		}, true},
+	} {
+		p := pod(c.change)
+		news[name] = struct {
+			of   func() bool
+			held bool
+		}{func() bool { return newPod(m).Update(event.UpdateEvent{ObjectOld: &started, ObjectNew: p}) }, c.held}
+		news[name+", made"] = struct {
+			of   func() bool
+			held bool
+		}{func() bool { return newPod(m).Create(event.CreateEvent{Object: p}) }, c.held}
+	}
+	check := func(when string, all bool) {
+		t.Helper()
+		for what, n := range news {
+			if got := n.of(); got != (all || n.held) {
+				t.Errorf("%s, %s: news %t", when, what, got)
+			}
+		}
+	}
+	check("not known", true)
+	m.meet(key, service.UID)
+	check("met", true)
+	m.hold(key, true, true, start())
+	check("held", false)
+	m.hold(key, true, false, start())
+	check("with a ready Pod", true)
+	if got := m.hold(key, true, false, start()); got != soon {
+		t.Errorf("what happened during a look that found a ready Pod is looked at after %s", got)
+	}
+	m.meet(key, service.UID)
+	if got := m.hold(key, true, false, start()); got != holdProgress {
+		t.Errorf("nothing happened during a look that found a ready Pod, and the next one comes after %s", got)
+	}
+	m.hold(key, true, true, start())
+	m.hold(key, false, true, start())
+	check("told", true)
 }

@@ -58,10 +58,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	build := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.ModelService{}, builder.WithPredicates(othersNews(r.memory))).
-		Watches(&appsv1.Deployment{}, child, builder.WithPredicates(newDeployment())).
-		Watches(&corev1.Service{}, child).
-		Watches(&appsv1.ReplicaSet{}, child, builder.OnlyMetadata, builder.WithPredicates(newMetadata())).
-		Watches(&corev1.Pod{}, child).
+		Watches(&appsv1.Deployment{}, child, builder.WithPredicates(newDeployment(r.memory), newChild(r.memory))).
+		Watches(&corev1.Service{}, child, builder.WithPredicates(newChild(r.memory))).
+		Watches(&appsv1.ReplicaSet{}, child, builder.OnlyMetadata, builder.WithPredicates(newMetadata(), newChild(r.memory))).
+		Watches(&corev1.Pod{}, child, builder.WithPredicates(newPod(r.memory))).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(scaledBy), builder.WithPredicates(newTarget()))
 	if o.GPU.Mode == GPUDRA {
 		build = build.

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -66,7 +68,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	// 4. Report, once; progress only if nothing better comes soon.
 	st := Judge(view)
-	if wait := r.memory.hold(req.NamespacedName, failed == nil && onTheWay(o.Object.Status, st), o.Now); wait > 0 {
+	calm := !slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool { return isReady(&p) })
+	if wait := r.memory.hold(req.NamespacedName, failed == nil && onTheWay(o.Object.Status, st), calm, o.Now); wait > 0 {
 		return reconcile.Result{RequeueAfter: min(wait, r.opts.Resync)}, nil
 	}
 	if err := r.report(ctx, o.Object, st); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
@@ -58,20 +59,20 @@ func (s *Scaler) Round(ctx context.Context) error {
 // ledger and stands on an object is then known here, too. The other way round a
 // new minimum would be taken back as if nobody had asked for it.
 func (s *Scaler) look(ctx context.Context) (v view, err error) {
+	v.warm = map[string]string{}
+	if s.nothing.Load() { // the ledger alone tells whether that has changed
+		if live, err := s.elastic(ctx); err != nil || len(live) == 0 {
+			return v, err
+		}
+	}
 	list, err := s.cfg.Target.List(ctx)
 	if err != nil {
 		return v, fmt.Errorf("list the objects: %w: %w", ErrUnread, err)
 	}
-	v.warm = map[string]string{}
-	all, err := s.cfg.Ledger.List(ctx, budget.Filter{State: budget.Reserved})
-	if err != nil {
-		return v, fmt.Errorf("list the live requests: %w", err)
+	if v.live, err = s.elastic(ctx); err != nil {
+		return v, err
 	}
-	for _, r := range all {
-		if r.Model.Elastic() && r.ReleaseRequestedAt.IsZero() {
-			v.live = append(v.live, r)
-		}
-	}
+	s.nothing.Store(len(v.live) == 0)
 	v.statuses = make(map[budget.Ref]delivery.Status, len(list))
 	for _, st := range list {
 		if st.Exists && st.DeletingAt.IsZero() && st.Reason != delivery.NotOwned {
@@ -91,6 +92,15 @@ func (s *Scaler) look(ctx context.Context) (v view, err error) {
 		}
 	}
 	return v, nil
+}
+
+// elastic are the models whose number of replicas may change.
+func (s *Scaler) elastic(ctx context.Context) ([]budget.Reservation, error) {
+	all, err := s.cfg.Ledger.List(ctx, budget.Filter{State: budget.Reserved})
+	if err != nil {
+		return nil, fmt.Errorf("list the live requests: %w", err)
+	}
+	return slices.DeleteFunc(all, func(r budget.Reservation) bool { return !r.Model.Elastic() || !r.ReleaseRequestedAt.IsZero() }), nil
 }
 
 // scale decides for one model and does what was decided, as far as it is ours.

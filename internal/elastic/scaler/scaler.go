@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"modeldock.io/internal/budget"
@@ -98,6 +99,8 @@ type Scaler struct {
 	cfg   Config
 	hurry chan struct{}
 	warm  warmPools
+	// nothing says that the latest round found no model that can be scaled.
+	nothing atomic.Bool
 
 	mu     sync.Mutex
 	models map[budget.Ref]*model
@@ -155,11 +158,16 @@ func (s *Scaler) Run(ctx context.Context, wake <-chan struct{}) {
 		if err := s.Round(ctx); err != nil && ctx.Err() == nil {
 			s.cfg.Logger.Warn("a round of scaling failed; the counts stay as they are, and it is repeated", "in", s.cfg.Period, "error", err)
 		}
-		// While much happens, rounds take a tenth of the time at most.
+		// While much happens, rounds take a tenth of the time at most, and
+		// where nothing can be scaled, hints say nothing.
+		pause := min(max(breath, 9*time.Since(began)), s.cfg.Period)
+		if s.nothing.Load() {
+			pause = s.cfg.Period
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(max(breath, 9*time.Since(began)), s.cfg.Period)):
+		case <-time.After(pause):
 		}
 		select {
 		case <-ctx.Done():

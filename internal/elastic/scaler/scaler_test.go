@@ -301,6 +301,26 @@ func TestFixedAndEndingModelsAreLeftAlone(t *testing.T) {
 	}
 }
 
+// TestNothingToScaleCostsNoList: with fixed models alone the objects are not
+// looked at again, until one comes that can be scaled.
+func TestNothingToScaleCostsNoList(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.serve("fixed", 2, 2)
+	b.rounds(time.Minute)
+	if n := b.listed(); n != 1 {
+		t.Errorf("the objects were listed %d times", n)
+	}
+	ref := b.serve("m", 1, 5)
+	b.load(ref, 6, 4)
+	b.round()
+	if n := b.listed(); n != 2 {
+		t.Errorf("the objects were listed %d times", n)
+	}
+	b.told(ref, time.Minute)
+	b.is("ten at once", ref, 5, 5)
+}
+
 // TestABacklogOfAColdStartOrdersNoMore: what piled up while a replica started
 // is gone soon after it is there; what stays is work for more of them.
 func TestABacklogOfAColdStartOrdersNoMore(t *testing.T) {

@@ -38,6 +38,7 @@ type bench struct {
 	cardMiB  int64 // of the one card; 0: nobody makes room
 	fail     func() error
 	attempts int // of Scale
+	lists    int // of all objects
 
 	meanwhile func() // what happens while a round begins to read
 }
@@ -135,6 +136,8 @@ func (b *bench) rounds(d time.Duration) {
 		b.round()
 	}
 }
+
+func (b *bench) listed() int { b.mu.Lock(); defer b.mu.Unlock(); return b.lists }
 
 func (b *bench) round() {
 	b.Helper()
@@ -243,6 +246,7 @@ func (b *bench) List(ctx context.Context) (list []delivery.Status, err error) {
 		f()
 	}
 	b.mu.Lock()
+	b.lists++
 	var refs []budget.Ref
 	for ref := range b.objects {
 		refs = append(refs, ref)

@@ -26,6 +26,9 @@ const (
 // ServerConfig is what the control plane's side works with.
 type ServerConfig struct {
 	Token string // that gateways know themselves by; see CheckToken
+	// Asked hears of every question for a snapshot before it is answered; nil:
+	// nobody.
+	Asked func(ctx context.Context)
 	// Snapshot returns the latest one; nil before there is any.
 	Snapshot func() *traffic.Snapshot
 	// Refresh makes Snapshot return one taken at since or later, or fails.
@@ -52,6 +55,9 @@ type Server struct {
 // NewServer returns the control plane's side; Handler serves it, and Changed
 // tells it of every new snapshot.
 func NewServer(cfg ServerConfig) *Server {
+	if cfg.Asked == nil {
+		cfg.Asked = func(context.Context) {}
+	}
 	return &Server{cfg: cfg, changed: make(chan struct{})}
 }
 
@@ -87,6 +93,7 @@ func (s *Server) authorize(next http.HandlerFunc) http.HandlerFunc {
 // in seconds, and fresh=1 asks for one taken from now on.
 func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	came := s.cfg.Clock()
+	s.cfg.Asked(r.Context())
 	if r.URL.Query().Get("fresh") == "1" {
 		if err := s.cfg.Refresh(r.Context(), came); err != nil {
 			http.Error(w, "no newer snapshot can be made: "+err.Error(), http.StatusServiceUnavailable)

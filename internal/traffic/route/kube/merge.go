@@ -45,11 +45,15 @@ func Merge(ledger string, services []*corev1.Service, slicesOf []*discoveryv1.En
 	}
 	out := []traffic.Endpoint{}
 	for _, svc := range services {
+		routable := distinct(copies[key{svc.Namespace, svc.Name}])
+		if len(routable) == 0 {
+			continue // also most of a thousand that start
+		}
 		served, ok := servedBy(svc, ledger)
 		if !ok {
 			continue
 		}
-		for _, c := range distinct(copies[key{svc.Namespace, svc.Name}]) {
+		for _, c := range routable {
 			e := served
 			e.UID, e.Address, e.Node = c.uid, c.address, c.node
 			if e.UID == "" {
