@@ -180,8 +180,8 @@ func (a *agentProcess) agrees(ctx context.Context) error {
 		cancel()
 		var differ *deviceplugin.DisagreeError
 		switch {
-		case err == nil || ctx.Err() != nil:
-			return nil
+		case err == nil, ctx.Err() != nil:
+			return nil //nolint:nilerr // an agent that is told to end did not disagree
 		case errors.As(err, &differ):
 			if since.IsZero() {
 				since = time.Now()
