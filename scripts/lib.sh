@@ -50,10 +50,11 @@ npm_ci() {
 }
 
 # build_binaries puts modeldock, and where a C compiler is present the NVML
-# reader, into bin/.
+# reader, into bin/. What needs no C library is a static program, as in an
+# image: no loader runs before it.
 build_binaries() {
   mkdir -p bin
-  go build -o bin/modeldock ./cmd/modeldock
+  CGO_ENABLED=0 go build -o bin/modeldock ./cmd/modeldock
   if command -v "${CC:-gcc}" >/dev/null; then
     CGO_ENABLED=1 go build -o bin/modeldock-nvml ./cmd/modeldock-nvml
   else

@@ -235,7 +235,7 @@ func (p *platform) banner(out io.Writer, r Running) {
 	}
 	_, _ = fmt.Fprintf(out, "  engines   %s\n", strings.Join(found, ", "))
 	if os.Geteuid() != 0 {
-		_, _ = fmt.Fprintf(out, "  note      not running as root: engines other than the simulated one run as this user and can read what it can\n")
+		_, _ = fmt.Fprintf(out, "  note      not running as root: engines run as this user and can read what it can\n")
 	}
 	if p.opts.Manual {
 		_, _ = fmt.Fprintf(out, "  manual    the loops stand still: modeldock step admit|deliver|reconcile|release\n")

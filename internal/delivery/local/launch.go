@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -52,6 +51,9 @@ func (t *Target) prepare(ctx context.Context, r *run) (l launched, spec supervis
 	if l.user, err = t.userFor(r.rec); err != nil {
 		return l, spec, err
 	}
+	if err = checkEnv(l.user, m.Env); err != nil {
+		return l, spec, err
+	}
 	if spec.Dir, err = t.scratch.Work(l.user, r.object); err != nil {
 		return l, spec, err
 	}
@@ -73,14 +75,9 @@ func (t *Target) prepare(ctx context.Context, r *run) (l launched, spec supervis
 		return l, spec, err
 	}
 	spec.Command, spec.Env, spec.UID = l.plan.Command, append(baseEnv(spec.Dir), l.plan.Env...), l.user.UID
+	// Wherever our program lies, a tenant's user need not be able to get there.
+	spec.Self = m.Engine == modelspec.EngineSimulated
 	return l, spec, nil
-}
-
-// baseEnv is all that an engine sees of ModelDock's own environment.
-func baseEnv(work string) []string {
-	return []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + work, "TMPDIR=" + filepath.Join(work, "tmp"), "LANG=C.UTF-8",
-	}
 }
 
 // findProgram takes absolute paths and names on PATH: what stands beside

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"sync"
-
-	"modeldock.io/internal/modelspec"
 )
 
 const (
@@ -84,10 +82,11 @@ func (u *users) For(tenant string) (int, error) {
 }
 
 // userFor decides whom an object's engine runs as. Only root can change the
-// user; the simulated engine is our own code and needs no other.
+// user. The simulated engine is our own code, but what it is told by arguments
+// and environment is its tenant's, so it is no exception.
 func (t *Target) userFor(rec record) (user, error) {
 	who := user{Tenant: rec.ref().Tenant}
-	if os.Geteuid() != 0 || rec.Model.Engine == modelspec.EngineSimulated {
+	if os.Geteuid() != 0 {
 		return who, nil
 	}
 	uid, err := t.users.For(who.Tenant)

@@ -91,11 +91,9 @@ func stop(server *http.Server, atMost time.Duration) error {
 // startStray forks the kind of child that survives a stop which looks at one
 // process, or at one process group, only.
 func startStray() error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("start a stray child: %w", err)
-	}
-	child := exec.Command(self, Subcommand, "--idle") //nolint:noctx // our own binary, meant to outlive everything
+	// By this name, because the engine's user may not be able to enter the
+	// folder that the program lies in.
+	child := exec.Command("/proc/self/exe", Subcommand, "--idle") //nolint:noctx // our own binary, meant to outlive everything
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := child.Start(); err != nil {
 		return fmt.Errorf("start a stray child: %w", err)

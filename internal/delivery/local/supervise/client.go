@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -45,7 +47,7 @@ func Start(executable, runID string, spec Spec) (*Process, error) {
 	}
 	defer func() { _ = eventWrite.Close() }()
 
-	spec.Env = append(append([]string(nil), spec.Env...), RunIDVariable+"="+runID)
+	spec.Env = append(without(spec.Env, RunIDVariable), RunIDVariable+"="+runID)
 	cmd := exec.Command(executable, Subcommand) //nolint:noctx // our own binary, which ends with the control pipe
 	cmd.Env = []string{RunIDVariable + "=" + runID, "PATH=" + os.Getenv("PATH")}
 	cmd.ExtraFiles = []*os.File{controlRead, eventWrite}
@@ -71,6 +73,11 @@ func Start(executable, runID string, spec Spec) (*Process, error) {
 	p.Model = *first
 	go p.follow(events, eventRead, cmd)
 	return p, nil
+}
+
+// without copies env and leaves out a variable that is nobody's to set.
+func without(env []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 }
 
 func (p *Process) handshake(events *bufio.Reader, spec Spec) (*Started, error) {

@@ -116,7 +116,7 @@ func (s *supervisor) start(spec Spec, log *logFile) error {
 		}
 	}
 	log.Note("starting " + spec.Command[0])
-	pid, err := syscall.ForkExec(spec.Command[0], spec.Command, attr)
+	pid, err := syscall.ForkExec(spec.program(), spec.Command, attr)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", spec.Command[0], err)
 	}

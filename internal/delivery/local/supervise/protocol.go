@@ -26,11 +26,23 @@ const orphanGrace = 300 * time.Millisecond
 // Spec is what to run, the first line on the control pipe.
 type Spec struct {
 	Command  []string
+	Self     bool     // the program is this very one, whatever Command begins with
 	Env      []string // the whole environment, K=V
 	Dir      string
 	UID      int // > 0: run under this user and group, and never gain rights
 	LogFile  string
 	LogBytes int64 // the log is rotated at this size; two older files are kept
+}
+
+// ownProgram leads to the running program also for a user that cannot enter
+// the folders above it; the file itself must be executable for it.
+const ownProgram = "/proc/self/exe"
+
+func (s Spec) program() string {
+	if s.Self {
+		return ownProgram
+	}
+	return s.Command[0]
 }
 
 // command is every further line on the control pipe.
