@@ -19,7 +19,9 @@ import (
 // launch prepares a replica's directory, weights and port and starts its
 // process under a supervisor.
 func (t *Target) launch(ctx context.Context, r *run) (launched, error) {
-	l, spec, err := t.prepare(ctx, r)
+	preparing, cancel := r.untilStop(ctx)
+	l, spec, err := t.prepare(preparing, r)
+	cancel()
 	if err != nil {
 		// Whoever reads the log must see it; later failures are the supervisor's to write.
 		if lerr := supervise.Note(spec.LogFile, "could not be started: "+err.Error()); lerr != nil {

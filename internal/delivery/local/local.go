@@ -109,6 +109,10 @@ func New(cfg Config) (*Target, error) {
 	if cfg.DataDir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, fmt.Errorf("resolve the data directory: %w", err)
 	}
+	// Weights that are copied there are opened by a path without links.
+	if cfg.TempDir, err = filepath.EvalSymlinks(cfg.TempDir); err != nil {
+		return nil, fmt.Errorf("resolve the directory for engines: %w", err)
+	}
 	lock, err := lockDir(cfg.DataDir)
 	if err != nil {
 		return nil, err
@@ -259,7 +263,7 @@ func (t *Target) Close(ctx context.Context) error {
 		select {
 		case <-gone:
 		case <-time.After(5 * time.Second):
-			err = errors.New("close the local target: some processes do not end even after SIGKILL; their cards stay taken until they do")
+			err = t.leftOver()
 		}
 	}
 	if t.cancel != nil {
@@ -270,6 +274,28 @@ func (t *Target) Close(ctx context.Context) error {
 		t.scratch.Prune()
 	}
 	return errors.Join(err, t.lock.Close())
+}
+
+// leftOver says what keeps a closed target from ending.
+func (t *Target) leftOver() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	processes, preparing := 0, 0
+	for _, o := range t.objects {
+		for _, s := range o.slots {
+			switch {
+			case s.run == nil:
+			case s.run.proc != nil:
+				processes++
+			default:
+				preparing++
+			}
+		}
+	}
+	if processes > 0 {
+		return fmt.Errorf("close the local target: processes of %d replicas do not end even after SIGKILL; their cards stay taken until they do", processes)
+	}
+	return fmt.Errorf("close the local target: %d replicas are still being prepared, without a process", preparing)
 }
 
 func (t *Target) killAll() {

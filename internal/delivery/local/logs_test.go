@@ -40,7 +40,7 @@ func TestLogsSayWhyNothingStarted(t *testing.T) {
 		}, "/nowhere/engine"},
 		"bad-source": {func(m *modelspec.Model) {
 			m.Engine, m.Args, m.Source = modelspec.EngineVLLM, nil, "file:///nowhere/weights"
-		}, "file:///nowhere/weights cannot be found"},
+		}, "file:///nowhere/weights is no"},
 	} {
 		d := desired("t", id, c.change)
 		b.apply(d)

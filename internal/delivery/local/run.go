@@ -49,6 +49,19 @@ func (r *run) hurry() {
 	r.hurryOnce.Do(func() { close(r.urgent) })
 }
 
+// untilStop is a context that ends when the run is to stop.
+func (r *run) untilStop(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-r.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
 func (r *run) allocations() []placement.Allocation {
 	out := make([]placement.Allocation, len(r.cards))
 	for i, c := range r.cards {

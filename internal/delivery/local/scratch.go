@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 )
 
@@ -18,14 +19,19 @@ import (
 //	    u<uid>/                             ours, only the tenant may pass
 //	        models/                         ours, weights handed over, read-only
 //	        <object>/                       the engine's own, 0700
-type scratch struct{ root string }
+type scratch struct {
+	root string
+	mu   sync.Mutex // replicas that start together do not see half-made directories
+}
 
 func newScratch(tempDir, identity string) *scratch {
-	return &scratch{filepath.Join(tempDir, fmt.Sprintf("modeldock-%d-%s", os.Geteuid(), identity))}
+	return &scratch{root: filepath.Join(tempDir, fmt.Sprintf("modeldock-%d-%s", os.Geteuid(), identity))}
 }
 
 // Work returns the object's directory, made if need be.
 func (s *scratch) Work(who user, object string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	home, err := s.home(who)
 	if err != nil {
 		return "", err
@@ -54,6 +60,8 @@ func (s *scratch) Work(who user, object string) (string, error) {
 
 // Models returns the directory for weights handed to a tenant.
 func (s *scratch) Models(who user) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	home, err := s.home(who)
 	if err != nil {
 		return "", err

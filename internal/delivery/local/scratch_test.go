@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 )
 
@@ -40,6 +41,28 @@ func TestStopLeavesNoEmptyDirectories(t *testing.T) {
 	} {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) == stays {
 			t.Errorf("%s: stays %t, want %t (%v)", path, !stays, stays, err)
+		}
+	}
+}
+
+// Replicas of one model that start together all get their directory.
+func TestScratchIsMadeByManyAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newScratch(publicDir(t), "id")
+	who := user{Tenant: "team-a"}
+	if os.Geteuid() == 0 {
+		who.UID = firstUID
+	}
+	for i := range 50 {
+		object := "object-" + strconv.Itoa(i)
+		failed := make(chan error, 4)
+		for range cap(failed) {
+			go func() { _, err := s.Work(who, object); failed <- err }()
+		}
+		for range cap(failed) {
+			if err := <-failed; err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -14,6 +14,9 @@ const (
 	lastUID  = 299_999
 )
 
+// IsEngineUser reports whether uid is one of those that tenants get.
+func IsEngineUser(uid int) bool { return uid >= firstUID && uid <= lastUID }
+
 // user is whom a tenant's engines run as. UID 0 means: as ModelDock itself.
 type user struct {
 	Tenant string

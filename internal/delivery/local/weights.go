@@ -21,32 +21,85 @@ import (
 
 // weights returns a path to the file:// source that the engine's user can
 // read; empty where the source is none. As root, a GGUF that the user cannot
-// read is copied into a directory that only this tenant can enter.
+// read is copied into a directory that only this tenant can enter. It ends
+// with ctx, however long a file system takes.
 func (t *Target) weights(ctx context.Context, who user, m modelspec.Model) (string, error) {
 	src, err := engine.ParseSource(m.Source)
 	if err != nil || src.Scheme != "file" {
 		return "", err
 	}
+	if within(t.cfg.DataDir, filepath.Clean(src.Rest)) {
+		return "", fmt.Errorf("model.source file://%s is in ModelDock's data directory, which no model may read: move the weights elsewhere", src.Rest)
+	}
+	return untilEnd(ctx, func() (string, error) { return t.locate(ctx, who, src.Rest) })
+}
+
+// untilEnd asks for a path until ctx ends: the kernel lets nobody interrupt a
+// file system that does not answer, so whoever asks it is left behind.
+func untilEnd(ctx context.Context, ask func() (string, error)) (string, error) {
+	type answer struct {
+		path string
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		path, err := ask()
+		done <- answer{path, err}
+	}()
+	select {
+	case a := <-done:
+		return a.path, a.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("stopped while the weights were looked at: %w", context.Cause(ctx))
+	}
+}
+
+// locate looks at the file as ModelDock's own user. A tenant must not learn from
+// it what only that user can see, so that whatever keeps the engine's user
+// from a file has the same words; the log has the reason.
+func (t *Target) locate(ctx context.Context, who user, source string) (string, error) {
+	path, err := t.readable(ctx, who, source)
+	var untold *untoldError
+	if !errors.As(err, &untold) {
+		return path, err
+	}
+	t.log.Warn("weights cannot be used", "source", source, "tenant", who.Tenant, "err", untold)
+	if who.UID == 0 {
+		return "", fmt.Errorf("model.source file://%s is no file or directory that can be read here: %w", source, untold.error)
+	}
+	return "", fmt.Errorf("model.source file://%s is not there, or cannot be read by uid %d of tenant %s: it must be a file or a directory, readable for that uid (chmod o+r it, o+x every folder above it) or a single GGUF file, which ModelDock copies for it; ModelDock's log says more", source, who.UID, who.Tenant)
+}
+
+// untoldError is what only ModelDock's own user may know of a file.
+type untoldError struct{ error }
+
+func untold(format string, args ...any) error { return &untoldError{fmt.Errorf(format, args...)} }
+
+func (t *Target) readable(ctx context.Context, who user, source string) (string, error) {
 	// The real path decides: a link must lead neither into the data directory
 	// nor, later, somewhere else.
-	path, err := filepath.EvalSymlinks(src.Rest)
+	path, err := filepath.EvalSymlinks(source)
 	if err != nil {
-		return "", fmt.Errorf("model.source file://%s cannot be found on this machine: %w", src.Rest, err)
+		return "", untold("find it: %w", err)
 	}
 	if within(t.cfg.DataDir, path) {
-		return "", fmt.Errorf("model.source file://%s leads into ModelDock's data directory, which no model may read: move the weights elsewhere", src.Rest)
+		return "", untold("it leads into ModelDock's data directory, which no model may read")
 	}
-	if who.UID == 0 {
-		f, err := os.Open(path)
-		if err != nil {
-			return "", fmt.Errorf("model.source file://%s cannot be read: %w", src.Rest, err)
-		}
-		return path, f.Close()
+	in, err := openRealPath(path)
+	if err != nil {
+		return "", untold("read it: %w", err)
 	}
-	if readableBy(path, who.UID) {
+	defer func() { _ = in.Close() }()
+	info, err := in.Stat()
+	switch {
+	case err != nil:
+		return "", untold("look at it: %w", err)
+	case !info.Mode().IsRegular() && !info.IsDir():
+		return "", untold("it is neither a file nor a directory (%s)", info.Mode())
+	case who.UID == 0, readableBy(path, who.UID):
 		return path, nil
 	}
-	return t.handOver(ctx, who, path)
+	return t.handOver(ctx, who, path, in, info)
 }
 
 func within(dir, path string) bool {
@@ -90,23 +143,13 @@ func allows(path string, uid int, bits fs.FileMode) bool {
 
 // handOver copies a GGUF for the tenant. Only a file that really is one is
 // handed over: root's rights must not become a way to read anything else.
-func (t *Target) handOver(ctx context.Context, who user, path string) (string, error) {
-	fix := fmt.Sprintf("make it readable for uid %d (chmod o+r the file, o+x every folder above it)", who.UID)
-	in, err := openRealPath(path)
-	if err != nil {
-		return "", fmt.Errorf("hand %s to tenant %s: %w", path, who.Tenant, err)
-	}
-	defer func() { _ = in.Close() }()
-	info, err := in.Stat()
-	if err != nil {
-		return "", fmt.Errorf("hand %s to tenant %s: %w", path, who.Tenant, err)
+func (t *Target) handOver(ctx context.Context, who user, path string, in *os.File, info fs.FileInfo) (string, error) {
+	if !info.Mode().IsRegular() {
+		return "", untold("it is not a single file, which could be copied")
 	}
 	magic := make([]byte, 4)
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s cannot be read by uid %d of tenant %s and is not a single file that could be copied: %s", path, who.UID, who.Tenant, fix)
-	}
 	if _, err := in.ReadAt(magic, 0); err != nil || string(magic) != "GGUF" {
-		return "", fmt.Errorf("%s cannot be read by uid %d of tenant %s and is not a GGUF file, so it is not copied for it: %s", path, who.UID, who.Tenant, fix)
+		return "", untold("it is not a GGUF file, so it is not copied")
 	}
 	dir, err := t.scratch.Models(who)
 	if err != nil {
@@ -118,14 +161,14 @@ func (t *Target) handOver(ctx context.Context, who user, path string) (string, e
 		return target, nil
 	}
 	if err := copyFor(ctx, in, info.Size(), target, who.UID); err != nil {
-		return "", fmt.Errorf("copy %s (%d MiB) for uid %d of tenant %s: %w; or %s", path, info.Size()>>20, who.UID, who.Tenant, err, fix)
+		return "", fmt.Errorf("copy %s (%d MiB) for uid %d of tenant %s: %w; or make it readable for that uid (chmod o+r it, o+x every folder above it)", path, info.Size()>>20, who.UID, who.Tenant, err)
 	}
 	t.log.Info("copied weights that the tenant's engines could not read", "from", path, "to", target, "tenant", who.Tenant, "uid", who.UID)
 	return target, nil
 }
 
 // openRealPath opens a path that holds no link anywhere, so that what was
-// checked about it stays true.
+// checked about it stays true. What is no file does not make it wait.
 func openRealPath(path string) (*os.File, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
 		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,

@@ -1,11 +1,16 @@
 package local
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/delivery/local/supervise"
 	"modeldock.io/internal/modelspec"
 )
 
@@ -85,15 +90,91 @@ func TestWeightsThatAreRefused(t *testing.T) {
 	if err := os.Symlink(b.cfg.DataDir+"/instance", link); err != nil {
 		t.Fatal(err)
 	}
+	fifo := publicDir(t) + "/fifo"
+	if err := syscall.Mkfifo(fifo, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	// Of what only root can see, a tenant learns nothing: not even that it is there.
+	const hidden = "is not there, or cannot be read by uid 200000 of tenant team-a"
 	for path, want := range map[string]string{
-		link:                        "leads into ModelDock's data directory",
-		b.cfg.DataDir + "/instance": "leads into ModelDock's data directory",
-		dir + "/../" + filepath.Base(dir) + "/secret": "is not a GGUF file",
-		dir:              "is not a single file",
-		dir + "/missing": "cannot be found",
+		link:                        hidden,
+		b.cfg.DataDir + "/instance": "is in ModelDock's data directory",
+		b.cfg.DataDir + "/nothing":  "is in ModelDock's data directory",
+		dir + "/../" + filepath.Base(dir) + "/secret": hidden,
+		dir:              hidden,
+		dir + "/missing": hidden,
+		fifo:             hidden,
+		"/dev/zero":      hidden,
 	} {
-		if got, err := b.target.weights(t.Context(), who, withSource(path)); err == nil || !strings.Contains(err.Error(), want) {
+		got, err := b.target.weights(t.Context(), who, withSource(path))
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s became %q (%v), want %q", path, got, err, want)
+			continue
+		}
+		if words := strings.ReplaceAll(err.Error(), filepath.Clean(path), "X"); want == hidden && words != strings.ReplaceAll(mustFail(t, b, who, "/missing"), "/missing", "X") {
+			t.Errorf("%s is told of in other words: %s", path, words)
+		}
+	}
+}
+
+func mustFail(t *testing.T, b *bench, who user, path string) string {
+	t.Helper()
+	_, err := b.target.weights(t.Context(), who, withSource(path))
+	if err == nil {
+		t.Fatalf("%s can be read", path)
+	}
+	return err.Error()
+}
+
+// What is neither a file nor a directory is not waited for, whoever runs the
+// engine.
+func TestPipesAndDevicesAreNoWeights(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	fifo := t.TempDir() + "/fifo"
+	if err := syscall.Mkfifo(fifo, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, "/dev/tty", "/dev/zero"} {
+		if got, err := b.target.weights(t.Context(), user{Tenant: "team-a"}, withSource(path)); err == nil {
+			t.Errorf("%s became %q", path, got)
+		}
+	}
+	d := desired("team-a", "piped", func(m *modelspec.Model) { m.Source = "file://" + fifo })
+	obj := b.apply(d)
+	st := b.until(d, "failed", func(s delivery.Status) bool { return s.LastFailure != nil })
+	if st.Reason != delivery.ModelLoadFailed || !strings.Contains(st.LastFailure.Message, "file://"+fifo) {
+		t.Errorf("%+v", st)
+	}
+	b.delete(d, obj)
+	b.untilGone(d)
+}
+
+// A file system that does not answer keeps neither a release nor a stop
+// waiting.
+func TestStopWhileWeightsAreLookedAt(t *testing.T) {
+	t.Parallel()
+	r := &run{stop: make(chan struct{}), urgent: make(chan struct{})}
+	ctx, cancel := r.untilStop(t.Context())
+	defer cancel()
+	hangs := make(chan struct{})
+	defer close(hangs)
+	r.requestStop()
+	if _, err := untilEnd(ctx, func() (string, error) { <-hangs; return "", nil }); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+// What a stop could not end is named as what it is.
+func TestLeftOverIsNamed(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]*run{
+		"processes of 1 replicas do not end even after SIGKILL":  {proc: &supervise.Process{}},
+		"1 replicas are still being prepared, without a process": {},
+	} {
+		target := &Target{objects: map[string]*object{"m": {slots: map[int]*slot{0: {run: r}, 1: {}}}}}
+		if err := target.leftOver(); !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"modeldock.io/internal/delivery/engine"
 )
 
@@ -44,7 +46,7 @@ type client struct{ base string }
 
 // create uploads the file, unless the server has it, and makes a model of it.
 func (c client) create(ctx context.Context, step engine.OllamaLoad) error {
-	file, err := os.Open(step.File)
+	file, err := openWeights(step.File)
 	if err != nil {
 		return fmt.Errorf("read the weights: %w", err)
 	}
@@ -70,6 +72,28 @@ func (c client) create(ctx context.Context, step engine.OllamaLoad) error {
 		return fmt.Errorf("create model %s from %s: %w", step.Name, step.File, err)
 	}
 	return nil
+}
+
+// openWeights opens a regular file by a path without links: since it was
+// looked at, whoever may write there could have put something else in its
+// place, and this process may read more than the engine.
+func openWeights(path string) (*os.File, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	file := os.NewFile(uintptr(fd), path)
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file (%s)", path, info.Mode())
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
 // have makes sure that the server knows the model, and pulls it if not.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"modeldock.io/internal/delivery/engine"
@@ -132,5 +133,28 @@ func TestFailuresSayWhat(t *testing.T) {
 	}
 	if err := Load(t.Context(), "http://127.0.0.1:1", engine.OllamaLoad{Name: "x", File: "/nowhere"}); err == nil {
 		t.Error("a missing file was loaded")
+	}
+}
+
+// What was put in the place of the weights since they were looked at is not
+// read: neither what a link leads to nor a pipe, which would hang.
+func TestOnlyTheFileItselfIsUploaded(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, put := range map[string]func(path string) error{
+		"link": func(path string) error { return os.Symlink("/etc/passwd", path) },
+		"pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+	} {
+		s, base := start(t)
+		path := filepath.Join(dir, name)
+		if err := put(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := Load(t.Context(), base, engine.OllamaLoad{Name: "m", File: path}); err == nil || len(s.calls) != 0 {
+			t.Errorf("%s: uploaded (%v, %v)", name, err, s.calls)
+		}
 	}
 }
