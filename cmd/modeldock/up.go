@@ -48,6 +48,7 @@ func (c *cli) upCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Listen, "listen", o.Listen, "address of the one listener")
+	f.StringVar(&o.OpsListen, "ops-listen", "", "address of /healthz, /readyz, /metrics and, for callers on this machine, /debug/pprof; the main listener then has no metrics")
 	f.StringVar(&o.DataDir, "data-dir", o.DataDir, "where ledger, objects, logs and keys are kept")
 	f.StringVar(&o.Store, "store", o.Store, "ledger: sqlite, json:FILE, or mysql (MySQL or MariaDB, named by "+app.DSNVariable+" or --mysql-dsn-file)")
 	f.StringVar(&dsnFile, "mysql-dsn-file", "", "file with user:password@tcp(host:port)/database")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
@@ -155,7 +153,7 @@ func (c *controller) serve(ctx context.Context, on listeners, out io.Writer, sta
 	failed := make(chan error, 8)
 	c.start(work, on.main.Addr(), failed)
 	server := gateway.NewServer(c.handler())
-	server.ErrorLog, server.Connections = log.New(logWriter{c.log}, "", 0), c.callers
+	server.ErrorLog, server.Connections = complaintsTo(c.log, c.clock), c.callers
 	go func() { failed <- serveHTTP(server, on.main, c.tls) }()
 	side := sideServer(nil)
 	if c.feed != nil {
@@ -236,8 +234,8 @@ func (c *controller) metrics() prometheus.Gatherer {
 func (c *controller) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", healthz)
-	mux.HandleFunc("/readyz", c.readyz)
-	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(c.metrics(), promhttp.HandlerOpts{})))
+	mux.HandleFunc("/readyz", c.readyzForAll)
+	c.metricsOn(mux, c.metrics(), c.opts.OpsListen)
 	if !c.runs(partAPI) {
 		mux.HandleFunc("/", notHere("this controller runs "+strings.Join(c.opts.Parts, ", ")+" and no management API"))
 		return mux

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -199,7 +198,7 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	fed := make(chan struct{})
 	go func() { defer close(fed); g.feed.Run(work) }()
 	server, side := gateway.NewServer(g.gateway), sideServer(g.opsHandler())
-	server.ErrorLog, server.Connections = log.New(logWriter{g.log}, "", 0), g.callers
+	server.ErrorLog, server.Connections = complaintsTo(g.log, time.Now), g.callers
 	failed := make(chan error, 2)
 	go func() { failed <- serveHTTP(server, front, g.tls) }()
 	go func() { failed <- side.Serve(ops) }()
@@ -255,7 +254,7 @@ func (g *gatewayProcess) opsHandler() http.Handler {
 // readyz is about this gateway alone: without its control plane it goes on
 // with what it knows, and says so.
 func (g *gatewayProcess) readyz(w http.ResponseWriter, r *http.Request) {
-	ready, reasons := g.health.verdict()
+	ready, reasons := g.health.verdict(true)
 	if g.feed.Snapshot() == nil {
 		ready, reasons = false, append(reasons, "no snapshot has come from the control plane yet")
 	}

@@ -66,8 +66,12 @@ func (h *health) report(ctx context.Context, part string, err error) {
 	}
 }
 
-// verdict tells whether requests should be sent here, and why not.
-func (h *health) verdict() (bool, []string) {
+// wordless stands where the words are not for the caller.
+const wordless = "not well; admins (GET /diagnostics) and callers on this machine learn why"
+
+// verdict tells whether requests should be sent here, and why not: which part,
+// and with inWords also what it says.
+func (h *health) verdict(inWords bool) (bool, []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	reasons := []string{}
@@ -75,8 +79,12 @@ func (h *health) verdict() (bool, []string) {
 		reasons = append(reasons, "starting or stopping")
 	}
 	for part, s := range h.states {
-		if s.err != "" {
+		switch {
+		case s.err == "":
+		case inWords:
 			reasons = append(reasons, part+": "+s.err)
+		default:
+			reasons = append(reasons, part+": "+wordless)
 		}
 	}
 	slices.Sort(reasons)

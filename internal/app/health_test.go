@@ -19,20 +19,23 @@ func TestVerdictTellsReasons(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(100, 0)
 	h := newHealth(func() time.Time { return now })
-	if ok, why := h.verdict(); ok || len(why) != 1 {
+	if ok, why := h.verdict(true); ok || len(why) != 1 {
 		t.Errorf("before the start: %v, %v", ok, why)
 	}
 	h.ready(true)
 	h.report(t.Context(), "ledger", nil)
-	if ok, why := h.verdict(); !ok || why == nil || len(why) != 0 {
+	if ok, why := h.verdict(true); !ok || why == nil || len(why) != 0 {
 		t.Errorf("all well: %v, %v", ok, why)
 	}
 	h.report(t.Context(), "ledger", errors.New("disk gone"))
 	now = time.Unix(200, 0)
 	h.report(t.Context(), "ledger", errors.New("disk gone"))
 	h.report(t.Context(), "verify", nil)
-	if ok, why := h.verdict(); ok || len(why) != 1 || why[0] != "ledger: disk gone" {
+	if ok, why := h.verdict(true); ok || len(why) != 1 || why[0] != "ledger: disk gone" {
 		t.Errorf("ledger away: %v, %v", ok, why)
+	}
+	if ok, why := h.verdict(false); ok || len(why) != 1 || why[0] != "ledger: "+wordless {
+		t.Errorf("ledger away, for strangers: %v, %v", ok, why)
 	}
 	parts := h.parts()
 	if len(parts) != 2 || parts[0].Name != "ledger" || parts[0].Status != openapi.DiagnosticPartStatusDegraded || *parts[0].Reason != "disk gone" ||
@@ -40,14 +43,14 @@ func TestVerdictTellsReasons(t *testing.T) {
 		t.Errorf("parts: %+v", parts)
 	}
 	h.report(t.Context(), "ledger", nil)
-	if ok, _ := h.verdict(); !ok {
+	if ok, _ := h.verdict(true); !ok {
 		t.Error("it does not recover")
 	}
 	// What fails because the platform stops is no fault.
 	ended, end := context.WithCancel(t.Context())
 	end()
 	h.report(ended, "ledger", context.Canceled)
-	if ok, why := h.verdict(); !ok {
+	if ok, why := h.verdict(true); !ok {
 		t.Errorf("at the end: %v", why)
 	}
 }

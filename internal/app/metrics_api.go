@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 
@@ -45,7 +44,7 @@ func (c *controller) metricsAPI(listener net.Listener) (*http.Server, error) {
 		Reader: client, Signals: c.signals, Authenticate: front.Authenticate, Authorize: metricsapi.Authorizer(client), Clock: c.clock, Logger: c.log,
 	})
 	server := sideServer(api.Handler())
-	server.TLSConfig, server.ErrorLog = metricsapi.ServerTLS(security), log.New(logWriter{c.log}, "", 0)
+	server.TLSConfig, server.ErrorLog = metricsapi.ServerTLS(security), complaintsTo(c.log, c.clock)
 	return server, nil
 }
 

@@ -134,7 +134,7 @@ func reference(all []described) string {
 	b.WriteString("# Metrics\n\n<!-- Made from the code by `make metrics`; a test compares them. -->\n\n" +
 		"Every process also exports Go's and the process's own metrics (`go_…`, `process_…`), and a controller those of the operator's library (`controller_runtime_…`, `workqueue_…`, `rest_client_…`, `leader_election_…`). " +
 		"Labels are bounded: beyond a hundred tenants or pools the rest is summed as `_other`.\n\n" +
-		"They are served on `--ops-listen` (gateway, controller, agent) and, to callers on the same machine, on the main listener of `up` and `controller`.\n\n" +
+		"They are served on `--ops-listen` and, where `up` or `controller` has none, to callers on the same machine on the main listener.\n\n" +
 		"`modeldock-scheduler` has what every kube-scheduler has beside its own.\n\n" +
 		"| metric | kind | labels | process | meaning |\n|---|---|---|---|---|\n")
 	for _, d := range all {

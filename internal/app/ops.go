@@ -11,12 +11,12 @@ import (
 
 // opsMux serves what every process tells its operators: health, metrics, and
 // profiles to callers on this machine. Who may reach the listener is decided
-// by its address.
+// by its address; engines of tenants that share it are told no more than /healthz.
 func opsMux(healthz, readyz http.HandlerFunc, metrics prometheus.Gatherer) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", healthz)
-	mux.HandleFunc("/readyz", readyz)
-	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.Handle("/readyz", notForEngines(readyz))
+	mux.Handle("/metrics", notForEngines(promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
 	for path, profile := range map[string]http.HandlerFunc{
 		"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
 		"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,

@@ -19,6 +19,7 @@ import (
 // UpOptions are the flags of `modeldock up`.
 type UpOptions struct {
 	Listen    string
+	OpsListen string // health, metrics, profiles; empty: on the main listener, to this machine's people
 	DataDir   string
 	Store     string // "sqlite", "json:FILE" or "mysql"
 	MySQLDSN  string // with Store "mysql"; see sqlledger.OpenMySQL. A secret
@@ -79,6 +80,9 @@ const (
 func (o UpOptions) Validate() error {
 	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate()}
 	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections))
+	if o.OpsListen != "" {
+		errs = append(errs, validateListen(o.OpsListen, o.Insecure))
+	}
 	if o.Cards != "" {
 		if _, err := device.ParseCards("", o.Cards); err != nil {
 			errs = append(errs, fmt.Errorf("--%w", err))

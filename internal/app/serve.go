@@ -6,18 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"path"
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
+	"modeldock.io/internal/budget"
 	"modeldock.io/internal/console"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway"
@@ -25,7 +25,7 @@ import (
 
 // serve starts the loops and the listener and, when ctx ends, stops them in
 // the reverse order: new requests first, running streams, models, ledger.
-func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writer, started func(Running)) error {
+func (p *platform) serve(ctx context.Context, listener, ops net.Listener, out io.Writer, started func(Running)) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	if err := p.machine.Start(work); err != nil {
@@ -38,11 +38,19 @@ func (p *platform) serve(ctx context.Context, listener net.Listener, out io.Writ
 	defer stopSharing()
 	p.startLoops(work)
 	server := gateway.NewServer(p.handler())
-	server.ErrorLog, server.Connections = log.New(logWriter{p.log}, "", 0), p.callers
-	failed := make(chan error, 1)
+	server.ErrorLog, server.Connections = complaintsTo(p.log, p.clock), p.callers
+	failed := make(chan error, 2)
 	go func() { failed <- serveHTTP(server, listener, p.tls) }()
+	watched := sideServer(opsMux(healthz, p.readyz, p.registry))
+	defer func() { _ = watched.Close() }()
+	if ops != nil {
+		go func() { failed <- watched.Serve(ops) }()
+	}
 	p.health.ready(true)
 	running := Running{URL: urlOf(listener, p.tls), KeysFile: p.dir.file(keysFile), Demo: !p.opts.NoDemo}
+	if ops != nil {
+		running.Ops = "http://" + reachable(ops.Addr())
+	}
 	p.banner(out, running)
 	started(running)
 	select {
@@ -93,8 +101,8 @@ func (p *platform) handler() http.Handler {
 	mux.Handle("/v1/", p.gateway)
 	mux.Handle("/v1", p.gateway)
 	mux.HandleFunc("/healthz", healthz)
-	mux.HandleFunc("/readyz", p.readyz)
-	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})))
+	mux.HandleFunc("/readyz", p.readyzForAll)
+	p.metricsOn(mux, p.registry, p.opts.OpsListen)
 	mux.Handle("/", p.api.Handler())
 	return onePathMap(mux, p.api.Handler(), p.gateway)
 }
@@ -133,13 +141,43 @@ func healthz(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, r, http.StatusOK, map[string]string{"status": "ok"})
 }
 
+// readyz is for operators: it tells in words what is wrong.
 func (c *control) readyz(w http.ResponseWriter, r *http.Request) {
-	ready, reasons := c.health.verdict()
+	ready, reasons := c.health.verdict(true)
+	answerReady(w, r, ready, reasons)
+}
+
+// readyzForAll keeps the words, which name tenants and figures, for people of
+// this machine and admins.
+func (c *control) readyzForAll(w http.ResponseWriter, r *http.Request) {
+	ready, reasons := c.health.verdict(nearby(r) || c.isAdmin(r))
+	answerReady(w, r, ready, reasons)
+}
+
+// isAdmin does not ask the ledger about callers without a credential.
+func (c *control) isAdmin(r *http.Request) bool {
+	if r.Header.Get("Authorization") == "" && r.Header.Get("Cookie") == "" {
+		return false
+	}
+	who, err := c.api.Identify(r)
+	return err == nil && who.Role == budget.RoleAdmin
+}
+
+func answerReady(w http.ResponseWriter, r *http.Request, ready bool, reasons []string) {
 	status := http.StatusOK
 	if !ready {
 		status = http.StatusServiceUnavailable
 	}
 	answerJSON(w, r, status, map[string]any{"ready": ready, "reasons": reasons})
+}
+
+// metricsOn puts metrics on a main listener, unless there is one for operations.
+func (c *control) metricsOn(mux *http.ServeMux, metrics prometheus.Gatherer, ops string) {
+	if ops != "" {
+		mux.HandleFunc("/metrics", notHere("metrics are on --ops-listen"))
+		return
+	}
+	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
 }
 
 func answerJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
@@ -151,20 +189,6 @@ func answerJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	}
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
-}
-
-// loopbackOnly hides metrics and profiles from other machines: they name tenants.
-func loopbackOnly(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil || !loopback(host) {
-			w.Header().Set("Content-Type", "application/json; charset=utf-8")
-			w.WriteHeader(http.StatusForbidden)
-			_ = json.NewEncoder(w).Encode(openapi.Error{Error: openapi.ErrorBody{Code: "forbidden", Message: r.URL.Path + " answers callers on this machine only"}})
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // consolePrincipal lets a signed-in console call models by its session, and
@@ -192,12 +216,4 @@ func (p *platform) consolePrincipal(r *http.Request) (traffic.Key, error) {
 		}
 	}
 	return key, nil
-}
-
-// logWriter sends the HTTP server's own complaints to the structured log.
-type logWriter struct{ log *slog.Logger }
-
-func (w logWriter) Write(b []byte) (int, error) {
-	w.log.Warn("http server", "message", strings.TrimSpace(string(b)))
-	return len(b), nil
 }

@@ -29,6 +29,7 @@ import (
 // Running tells a caller of Up where the platform answers.
 type Running struct {
 	URL      string
+	Ops      string // of the operations listener; empty: none was asked for
 	KeysFile string
 	Demo     bool
 }
@@ -72,6 +73,11 @@ func Up(ctx context.Context, opts UpOptions, out io.Writer, started func(Running
 		return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another --listen", opts.Listen, err)
 	}
 	defer func() { _ = listener.Close() }()
+	ops, closeOps, err := listenIfAsked(ctx, opts.OpsListen, "--ops-listen")
+	if err != nil {
+		return err
+	}
+	defer closeOps()
 	if p.dir, err = openDataDir(opts.DataDir); err != nil {
 		return err
 	}
@@ -79,7 +85,7 @@ func Up(ctx context.Context, opts UpOptions, out io.Writer, started func(Running
 	if err := p.build(ctx); err != nil {
 		return err
 	}
-	return p.serve(ctx, listener, out, started)
+	return p.serve(ctx, listener, ops, out, started)
 }
 
 // build wires the three accounts; what it opened is closed by shutdown.
@@ -223,6 +229,9 @@ func (p *platform) banner(out io.Writer, r Running) {
 	_, _ = fmt.Fprintf(out, "ModelDock is ready: %s\n", r.URL)
 	_, _ = fmt.Fprintf(out, "  console   %s/console/\n", r.URL)
 	_, _ = fmt.Fprintf(out, "  gateway   %s/v1   (any OpenAI client)\n", r.URL)
+	if r.Ops != "" {
+		_, _ = fmt.Fprintf(out, "  ops       %s\n", r.Ops)
+	}
 	_, _ = fmt.Fprintf(out, "  keys      %s\n", r.KeysFile)
 	_, _ = fmt.Fprintf(out, "  cards     %s\n", p.inventory.Why)
 	var found []string
