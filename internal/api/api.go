@@ -120,7 +120,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.recoverPanics, s.limitBody)
+	e.Use(s.recoverPanics, keptNowhere, s.limitBody)
 	e.NoRoute(func(c *gin.Context) { s.fail(c, notFound("no such path: %s", c.Request.URL.Path)) })
 	e.NoMethod(func(c *gin.Context) {
 		s.fail(c, &problem{http.StatusMethodNotAllowed, codeMethod, c.Request.Method + " is not allowed on " + c.Request.URL.Path + "; see the Allow header", ""})
@@ -132,6 +132,13 @@ func (s *Server) routes() *gin.Engine {
 		},
 	})
 	return e
+}
+
+// keptNowhere keeps answers, some of which hold secrets, out of caches, and
+// browsers from taking them for something else.
+func keptNowhere(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	c.Header("X-Content-Type-Options", "nosniff")
 }
 
 // limitBody refuses a body that says it is too large before reading it, and

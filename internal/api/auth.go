@@ -58,8 +58,12 @@ func (s *Server) authenticate(c *gin.Context) {
 }
 
 // Identify reads the caller from a bearer key or from a console session.
-// Errors are problems with status 401, or 403 for a missing CSRF token.
+// Errors are problems with status 401, 403 for a missing CSRF token, or 400 for
+// two credentials.
 func (s *Server) Identify(r *http.Request) (Principal, error) {
+	if n := len(r.Header.Values("Authorization")); n > 1 {
+		return Principal{}, invalid("", "the request has %d Authorization headers; a proxy may take another one than ModelDock does: send one", n)
+	}
 	if header := r.Header.Get("Authorization"); header != "" {
 		token, ok := bearer(header)
 		if !ok {

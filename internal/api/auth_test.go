@@ -43,6 +43,34 @@ func TestKeysThatDoNotOpen(t *testing.T) {
 	b.do(r).is(200)
 }
 
+// A proxy in front may have judged the other one.
+func TestOneCredentialOnly(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, second := range []string{"Bearer " + b.a, "Bearer " + b.b, "Basic x", ""} {
+		r := b.request("GET", "/requests", "")
+		r.Header["Authorization"] = []string{"Bearer " + b.a, second}
+		if e := b.do(r).fails(400, "invalid_request"); !strings.Contains(e.Message, "2 Authorization headers") {
+			t.Errorf("%q: %s", second, e.Message)
+		}
+	}
+}
+
+// Answers may hold keys and tokens.
+func TestAnswersAreKeptNowhere(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cookie, _ := b.signIn(b.a)
+	for name, a := range map[string]answer{
+		"a new key": b.ask(b.admin, "POST", "/keys", `{"role":"tenant","tenant":"team-a"}`), "a new session": b.ask("", "POST", "/session", `{"key":"`+b.a+`"}`),
+		"the session": b.bySession(cookie, "", "GET", "/session", ""), "an error": b.ask("", "GET", "/requests", ""), "no path": b.ask("", "GET", "/nowhere", ""),
+	} {
+		if a.header.Get("Cache-Control") != "no-store" || a.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d %v", name, a.status, a.header)
+		}
+	}
+}
+
 func idOf(key string) string { return strings.Split(key, "_")[1] }
 
 func secretOf(key string) string { return strings.Split(key, "_")[2] }

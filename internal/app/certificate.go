@@ -69,6 +69,7 @@ func (c *certificate) get(now time.Time) (*tls.Certificate, error) {
 	c.looked = now
 	info, err := os.Stat(c.files.Certificate)
 	if err == nil && c.current != nil && info.ModTime().Equal(c.changed) {
+		c.refused = "" // the one before was put back
 		return c.current, nil
 	}
 	var next tls.Certificate

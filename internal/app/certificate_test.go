@@ -7,11 +7,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -48,7 +50,8 @@ func TestCertificateIsRenewed(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
 	files := CertificateFiles{filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")}
-	log := slog.New(slog.DiscardHandler)
+	told := &said{}
+	log := slog.New(slog.NewTextHandler(told, nil))
 	if _, err := files.config(time.Now, log); err == nil {
 		t.Error("files that are not there are taken")
 	}
@@ -72,11 +75,30 @@ func TestCertificateIsRenewed(t *testing.T) {
 	if got := serial(); got != 2 {
 		t.Errorf("serial %d after the renewal", got)
 	}
-	if err := os.WriteFile(files.Certificate, []byte("half"), 0o600); err != nil {
+	good, err := os.ReadFile(files.Certificate)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got := serial(); got != 2 {
-		t.Errorf("serial %d after a broken file", got)
+	info, err := os.Stat(files.Certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for times := 1; times <= 2; times++ { // broken, put back, broken again
+		if err := os.WriteFile(files.Certificate, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if got := serial(); got != 2 {
+				t.Errorf("serial %d after a broken file", got)
+			}
+		}
+		if n := strings.Count(told.String(), "the changed certificate is of no use"); n != times {
+			t.Errorf("a broken renewal was told %d times, want %d: %s", n, times, told)
+		}
+		if err := errors.Join(os.WriteFile(files.Certificate, good, 0o600), os.Chtimes(files.Certificate, info.ModTime(), info.ModTime())); err != nil {
+			t.Fatal(err)
+		}
+		serial()
 	}
 	if err := (CertificateFiles{Certificate: "only.crt"}).validate(); err == nil {
 		t.Error("a certificate without a key is taken")

@@ -102,6 +102,12 @@ const keyPrefix = "mdk_"
 // authenticate finds the caller by the key in the Authorization header; only
 // who brings none is looked for by Config.Principal.
 func (g *Gateway) authenticate(view *index, r *http.Request) (*traffic.Key, error) {
+	if len(r.Header["Authorization"]) > 1 {
+		return nil, &failure{
+			status: http.StatusBadRequest, kind: typeRequest, code: "invalid_request", outcome: traffic.Forbidden, silent: true,
+			message: "the request has more than one Authorization header, and a proxy may take another one than this gateway does; send one",
+		}
+	}
 	token, given := bearer(r.Header.Get("Authorization"))
 	if g.cfg.Principal != nil && !strings.HasPrefix(token, keyPrefix) {
 		key, err := g.cfg.Principal(r)

@@ -60,3 +60,20 @@ func TestPrincipalLetsIn(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
+
+// A proxy in front may have judged the other one.
+func TestOneCredentialOnly(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.echo("team-a", "m1", "v1")
+	for _, path := range []string{"/v1/chat/completions", "/v1/models"} {
+		method := http.MethodPost
+		if path == "/v1/models" {
+			method = http.MethodGet
+		}
+		got := b.call(method, path, keyA, helloChat, "Authorization", "Bearer "+keyA)
+		if e := errorOf(t, got); got.status != 400 || e.Code != "invalid_request" || !strings.Contains(e.Message, "more than one Authorization header") {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+}
