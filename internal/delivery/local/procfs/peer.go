@@ -67,5 +67,5 @@ func parseAddress(text string) netip.AddrPort {
 	if !ok {
 		return netip.AddrPort{}
 	}
-	return netip.AddrPortFrom(addr.Unmap(), uint16(number)) //nolint:gosec // parsed as 16 bits
+	return netip.AddrPortFrom(addr.Unmap(), uint16(number))
 }
