@@ -144,7 +144,16 @@ func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsP
 		s.fail(c, invalid("tail", "tail must be an integer from 0 to %d; got %d", maxTail, tail))
 		return
 	}
-	logs, err := s.Target.Logs(c.Request.Context(), ref, value(params.Replica, ""), tail, value(params.Follow, false))
+	follow := value(params.Follow, false)
+	if follow {
+		leave, err := s.followers.begin(who(c).KeyID)
+		if err != nil {
+			s.fail(c, err)
+			return
+		}
+		defer leave()
+	}
+	logs, err := s.Target.Logs(c.Request.Context(), ref, value(params.Replica, ""), tail, follow)
 	if errors.Is(err, budget.ErrNotFound) {
 		err = notFound("%s", err.Error()) // the request is there, its output is not
 	}

@@ -22,6 +22,9 @@ import (
 const (
 	defaultPage = 100
 	maxPage     = 1000
+	// maxScanned bounds the rows whose reason one call derives: the rest is the
+	// next page's.
+	maxScanned = 2 * maxPage
 )
 
 // body reads and strictly decodes a request body.
@@ -161,7 +164,12 @@ func (s handlers) ListRequests(c *gin.Context, params openapi.ListRequestsParams
 	if reason != "" {
 		step = maxPage // reasons are derived, so that rows are read and passed over
 	}
-	for {
+	for scanned := 0; ; scanned += step {
+		if scanned >= maxScanned {
+			out.Next = strconv.FormatInt(f.AfterSeq, 10)
+			c.JSON(http.StatusOK, out)
+			return
+		}
 		f.Limit = step + 1 // one more tells whether there is a next page
 		rows, err := s.Ledger.List(c.Request.Context(), f)
 		if err != nil {

@@ -31,6 +31,9 @@ type dialect interface {
 	session(ctx context.Context, conn *sql.Conn, before func(string) error) (*session, error)
 	// beginSnapshot opens a transaction that sees one state of the ledger.
 	beginSnapshot(ctx context.Context, s *session) error
+	// version numbers the state that the session's snapshot sees, for this one
+	// connection; not known where the database does not tell it.
+	version(ctx context.Context, s *session) (n int64, known bool, err error)
 	// numberJournalAbove is NumberJournalAbove for a database that can only do
 	// it outside of transactions. It may lower: the caller knows the number.
 	numberJournalAbove(ctx context.Context, db *sql.DB, seq int64) error
