@@ -72,7 +72,9 @@ func (s handlers) SubmitRequest(c *gin.Context) {
 	}
 	r, err := s.Ledger.Submit(c.Request.Context(), sub)
 	err = withoutSecrets(err)
-	s.audit(c, "", err, sub.Tenant+"/"+sub.ID)
+	if err != nil || r.Submits == 1 { // the same submit again stores nothing
+		s.audit(c, "", err, sub.Tenant+"/"+sub.ID)
+	}
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -249,8 +251,15 @@ func (s *Server) release(c *gin.Context, id string, tenant *string, force bool) 
 		s.fail(c, err)
 		return
 	}
+	before, err := s.Ledger.Get(c.Request.Context(), ref)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
 	r, err := s.Ledger.RequestRelease(c.Request.Context(), ref)
-	s.audit(c, why, err)
+	if err != nil || r.Revision != before.Revision {
+		s.audit(c, why, err)
+	}
 	if err == nil && force && r.State == budget.Reserved {
 		r, err = s.forceCredit(c, ref, why)
 	}

@@ -44,7 +44,8 @@ func story(b *bundle) {
 		RequestID: "i1", Tenant: "team-a", KeyID: "k", Owner: "team-a", Model: "one", Version: "v1", ReservationID: "one", Path: "/v1/chat/completions",
 		Status: 200, Outcome: traffic.Completed, ReceivedAt: now, SentAt: now, FirstByteAt: now, FirstContentAt: now, DoneAt: now, CompletionTokens: 3,
 	}}))
-	b.ok(b.ledger.PutGrant(b.Context(), budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: now}))
+	_, granted := b.ledger.PutGrant(b.Context(), budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: now})
+	b.ok(granted)
 	b.fleet.nodes = func() ([]openapi.Node, error) {
 		return []openapi.Node{{Node: "n1", Simulated: true, LargestFragmentMiB: 1, Cards: []openapi.Card{{
 			Uuid: "c0", Model: "simulated", Simulated: true, TotalMiB: 24576, AllocatedMiB: 4096, Healthy: true, Isolation: openapi.CardIsolationNone,

@@ -82,7 +82,10 @@ type statements interface {
 	DeleteGrant(ctx context.Context, arg sqlitequery.DeleteGrantParams) (int64, error)
 	DeleteSession(ctx context.Context, idHash []byte) (int64, error)
 	DropMeta(ctx context.Context, name string) error
-	DropAuditUntil(ctx context.Context, seq int64) (int64, error)
+	DropOtherAudit(ctx context.Context, seq int64) (int64, error)
+	DropTenantAudit(ctx context.Context, seq int64) (int64, error)
+	OtherAuditFrom(ctx context.Context, arg sqlitequery.OtherAuditFromParams) ([]int64, error)
+	TenantAuditFrom(ctx context.Context, arg sqlitequery.TenantAuditFromParams) ([]int64, error)
 	DropExpiredSessions(ctx context.Context, expiresAt int64) (int64, error)
 	DropSessionsUntil(ctx context.Context, arg sqlitequery.DropSessionsUntilParams) (int64, error)
 	DueIntents(ctx context.Context, arg sqlitequery.DueIntentsParams) ([]sqlitequery.Outbox, error)
