@@ -101,12 +101,12 @@ type Server struct {
 	turns     *turns
 	followers *followers
 	exporting chan struct{} // held by the one export under way
-	replaying chan struct{} // held by the one simulation under way
+	replaying *replays
 }
 
 // New builds the server; Handler serves it.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: make(chan struct{}, 1)}
+	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: newReplays()}
 	s.BodyTime = cmp.Or(s.BodyTime, bodyTime)
 	s.turns, s.followers = newTurns(), newFollowers()
 	s.stored = newStoredRows(cfg.Bounds, cfg.Ledger, cfg.Clock)

@@ -349,6 +349,13 @@ func TestLogs(t *testing.T) {
 	if string(a.body) != "hello\n" || tail != 7 || replica != "r-0" || a.header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("log %q, tail %d, replica %q, header %v", a.body, tail, replica, a.header)
 	}
+	// explain and trace tell a replica's UID.
+	b.target.observe = func(ref budget.Ref) (delivery.Status, error) {
+		return delivery.Status{Ref: ref, Replicas: []delivery.Replica{{Name: "md-one-0", UID: "u0"}, {Name: "md-one-1", UID: "u1"}}}, nil
+	}
+	if b.ask(b.a, "GET", "/requests/one/logs?replica=u1", "").is(200); replica != "md-one-1" {
+		t.Errorf("the UID u1 became replica %q", replica)
+	}
 	for _, bad := range []string{"-1", "10001", "x"} {
 		b.ask(b.a, "GET", "/requests/one/logs?tail="+bad, "").fails(400, "invalid_request")
 	}
