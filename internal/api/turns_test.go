@@ -81,7 +81,7 @@ func TestFollowedLogsAreBoundedPerKey(t *testing.T) {
 		resp, err := http.DefaultClient.Do(r)
 		b.ok(err)
 		t.Cleanup(func() { leave(); _ = resp.Body.Close() })
-		if resp.StatusCode != 200 {
+		if resp.StatusCode != http.StatusOK {
 			t.Fatalf("following answered %d", resp.StatusCode)
 		}
 		return leave

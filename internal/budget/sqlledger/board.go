@@ -136,7 +136,7 @@ func (l *Ledger) walk(ctx context.Context, q queries, out *explained) error {
 	out.standings = make(map[budget.Ref]budget.Standing, len(rows))
 	queue := budget.NewQueue(quotaFigures(tenantRows), poolFigures(poolRows), now, l.opts.HeadWait)
 	for _, row := range rows {
-		r := request(sqlitequery.WholeQueueRow(row))
+		r := request(row)
 		out.standings[r.Ref] = queue.Next(r)
 		for _, at := range []time.Time{r.CreatedAt.Add(l.opts.HeadWait), r.ExpiresAt} {
 			if at.After(now) && at.Before(out.to) {
