@@ -116,8 +116,13 @@ func (s handlers) PutGrant(c *gin.Context, owner, model, grantee string) {
 		return
 	}
 	g := budget.Grant{Owner: owner, Model: model, Grantee: grantee, At: s.Clock()}
+	moved := false
 	if err = s.stored.grant(c.Request.Context(), owner); err == nil {
-		err = s.Ledger.PutGrant(c.Request.Context(), g)
+		moved, err = s.Ledger.PutGrant(c.Request.Context(), g)
+	}
+	if err == nil && !moved {
+		c.JSON(http.StatusOK, grantWire(g))
+		return
 	}
 	s.changed(c, grantWire(g), err)
 }
@@ -127,8 +132,15 @@ func (s handlers) DeleteGrant(c *gin.Context, owner, model, grantee string) {
 	if !s.ownerOrAdmin(c, owner) {
 		return
 	}
-	err := s.Ledger.DeleteGrant(c.Request.Context(), owner, model, grantee)
-	s.audit(c, "", err)
+	err := cmp.Or(modelspec.CheckName("owner", owner), modelspec.CheckName("model", model), modelspec.CheckName("grantee", grantee))
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	moved, err := s.Ledger.DeleteGrant(c.Request.Context(), owner, model, grantee)
+	if moved || err != nil {
+		s.audit(c, "", err)
+	}
 	if err != nil {
 		s.fail(c, err)
 		return

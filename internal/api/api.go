@@ -98,14 +98,17 @@ type Server struct {
 	collector evidence.Collector
 	engine    *gin.Engine
 	stored    *storedRows
+	turns     *turns
+	followers *followers
 	exporting chan struct{} // held by the one export under way
-	replaying chan struct{} // held by the one simulation under way
+	replaying *replays
 }
 
 // New builds the server; Handler serves it.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: make(chan struct{}, 1)}
+	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: newReplays()}
 	s.BodyTime = cmp.Or(s.BodyTime, bodyTime)
+	s.turns, s.followers = newTurns(), newFollowers()
 	s.stored = newStoredRows(cfg.Bounds, cfg.Ledger, cfg.Clock)
 	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock, Halted: s.standstill}
 	s.engine = s.routes()
@@ -120,13 +123,13 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.recoverPanics, keptNowhere, s.limitBody)
+	e.Use(s.recoverPanics, keptNowhere, fromOutside, endTurn, s.limitBody)
 	e.NoRoute(func(c *gin.Context) { s.fail(c, notFound("no such path: %s", c.Request.URL.Path)) })
 	e.NoMethod(func(c *gin.Context) {
 		s.fail(c, &problem{http.StatusMethodNotAllowed, codeMethod, c.Request.Method + " is not allowed on " + c.Request.URL.Path + "; see the Allow header", ""})
 	})
 	openapi.RegisterHandlersWithOptions(e, handlers{s}, openapi.GinServerOptions{
-		Middlewares: []openapi.MiddlewareFunc{s.authenticate},
+		Middlewares: []openapi.MiddlewareFunc{s.authenticate, s.takeTurn},
 		ErrorHandler: func(c *gin.Context, err error, status int) {
 			s.fail(c, badParameter(c, status, err))
 		},

@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -17,10 +19,23 @@ const auditText = 1024
 // audit records a change and its result. The change has happened or failed
 // already, so an audit row that cannot be written is logged, not answered.
 // What the path does not say (a body's id, a new cap) is told by details.
+//
+// A tenant's call that was refused changed nothing and leaves no row, nor does
+// one that found everything as it asks, whoever made it: nobody fills the audit
+// with nothing.
 func (s *Server) audit(c *gin.Context, why string, result error, details ...string) {
+	if result != nil && who(c).Role == budget.RoleTenant && s.refusedByRules(c, result) {
+		return
+	}
 	if err := s.appendAudit(c, why, result, details...); err != nil {
 		s.log.Error("audit row not written", "what", c.Request.Method+" "+c.Request.URL.Path, "who", who(c).KeyID, "error", err)
 	}
+}
+
+// refusedByRules reports whether err is an answer of the rules, after which
+// nothing has changed; what became of any other failure is not known.
+func (s *Server) refusedByRules(c *gin.Context, err error) bool {
+	return !errors.Is(err, budget.ErrUnavailable) && s.problemOf(c, err).status < http.StatusInternalServerError
 }
 
 // appendAudit writes one row, also for a caller who has left.

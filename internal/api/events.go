@@ -88,7 +88,7 @@ func (h *Hub) subscribe(key string) (chan Event, error) {
 		}
 	}
 	if mine >= maxPerKey {
-		return nil, &problem{http.StatusTooManyRequests, "too_many_streams", fmt.Sprintf("%d event streams of this key are open already; close one first", maxPerKey), ""}
+		return nil, &problem{http.StatusTooManyRequests, codeTooManyStreams, fmt.Sprintf("%d event streams of this key are open already; close one first", maxPerKey), ""}
 	}
 	ch := make(chan Event, subscriberQueue)
 	h.subs[ch] = key

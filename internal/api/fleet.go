@@ -144,7 +144,21 @@ func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsP
 		s.fail(c, invalid("tail", "tail must be an integer from 0 to %d; got %d", maxTail, tail))
 		return
 	}
-	logs, err := s.Target.Logs(c.Request.Context(), ref, value(params.Replica, ""), tail, value(params.Follow, false))
+	follow := value(params.Follow, false)
+	if follow {
+		leave, err := s.followers.begin(who(c).KeyID)
+		if err != nil {
+			s.fail(c, err)
+			return
+		}
+		defer leave()
+	}
+	replica, err := s.replicaNamed(c.Request.Context(), ref, value(params.Replica, ""))
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	logs, err := s.Target.Logs(c.Request.Context(), ref, replica, tail, follow)
 	if errors.Is(err, budget.ErrNotFound) {
 		err = notFound("%s", err.Error()) // the request is there, its output is not
 	}
@@ -157,6 +171,24 @@ func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsP
 	c.Header("X-Content-Type-Options", "nosniff")
 	c.Status(http.StatusOK)
 	copyFlushing(c.Writer, logs)
+}
+
+// replicaNamed turns a replica's UID, which explain and trace tell, into its
+// name; anything else is left for the target to judge.
+func (s *Server) replicaNamed(ctx context.Context, ref budget.Ref, replica string) (string, error) {
+	if replica == "" {
+		return "", nil
+	}
+	st, err := s.Target.Observe(ctx, ref)
+	if err != nil {
+		return "", fmt.Errorf("look for the replica: %w", err)
+	}
+	for _, r := range st.Replicas {
+		if r.UID == replica {
+			return r.Name, nil
+		}
+	}
+	return replica, nil
 }
 
 // copyFlushing passes output on as it appears; the reader ends with the

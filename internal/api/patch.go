@@ -36,7 +36,9 @@ func (s handlers) PatchRequest(c *gin.Context, id openapi.ID, params openapi.Pat
 		return
 	}
 	r, err := s.Ledger.Patch(c.Request.Context(), ref, p)
-	s.audit(c, "", err, patchDetails(p))
+	if err != nil || r.Generation != p.Generation {
+		s.audit(c, "", err, patchDetails(p))
+	}
 	if err != nil {
 		s.fail(c, asWritten(err))
 		return

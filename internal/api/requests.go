@@ -22,6 +22,9 @@ import (
 const (
 	defaultPage = 100
 	maxPage     = 1000
+	// maxScanned bounds the rows whose reason one call derives: the rest is the
+	// next page's.
+	maxScanned = 2 * maxPage
 )
 
 // body reads and strictly decodes a request body.
@@ -69,7 +72,9 @@ func (s handlers) SubmitRequest(c *gin.Context) {
 	}
 	r, err := s.Ledger.Submit(c.Request.Context(), sub)
 	err = withoutSecrets(err)
-	s.audit(c, "", err, sub.Tenant+"/"+sub.ID)
+	if err != nil || r.Submits == 1 { // the same submit again stores nothing
+		s.audit(c, "", err, sub.Tenant+"/"+sub.ID)
+	}
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -161,7 +166,12 @@ func (s handlers) ListRequests(c *gin.Context, params openapi.ListRequestsParams
 	if reason != "" {
 		step = maxPage // reasons are derived, so that rows are read and passed over
 	}
-	for {
+	for scanned := 0; ; scanned += step {
+		if scanned >= maxScanned {
+			out.Next = strconv.FormatInt(f.AfterSeq, 10)
+			c.JSON(http.StatusOK, out)
+			return
+		}
 		f.Limit = step + 1 // one more tells whether there is a next page
 		rows, err := s.Ledger.List(c.Request.Context(), f)
 		if err != nil {
@@ -241,8 +251,15 @@ func (s *Server) release(c *gin.Context, id string, tenant *string, force bool) 
 		s.fail(c, err)
 		return
 	}
+	before, err := s.Ledger.Get(c.Request.Context(), ref)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
 	r, err := s.Ledger.RequestRelease(c.Request.Context(), ref)
-	s.audit(c, why, err)
+	if err != nil || r.Revision != before.Revision {
+		s.audit(c, why, err)
+	}
 	if err == nil && force && r.State == budget.Reserved {
 		r, err = s.forceCredit(c, ref, why)
 	}

@@ -266,6 +266,7 @@ func TestAuditTellsWhoWhatWhyAndTheResult(t *testing.T) {
 	b := setup(t)
 	b.submit(b.a, "one")
 	b.ask(b.a, "POST", "/requests", `{"id":"one","cost":2,"priority":50}`).is(409)
+	b.ask(b.admin, "POST", "/requests", `{"tenant":"team-a","id":"one","cost":2,"priority":50}`).is(409)
 	b.ask(b.admin, "PUT", "/tenants/team-a/quota", `{"cap":5}`).is(200)
 	k := read[openapi.CreatedKey](b.ask(b.admin, "POST", "/keys", `{"role":"viewer"}`), 201)
 	b.ask(b.admin, "POST", "/requests/one/release?tenant=team-a", `{"why":"not needed"}`).is(202)
@@ -276,7 +277,7 @@ func TestAuditTellsWhoWhatWhyAndTheResult(t *testing.T) {
 		{"admin " + idOf(b.admin), "POST /requests/one/release?tenant=team-a", "not needed", "ok"},
 		{"admin " + idOf(b.admin), "POST /keys " + k.Id + " viewer", "", "ok"},
 		{"admin " + idOf(b.admin), "PUT /tenants/team-a/quota cap=5", "", "ok"},
-		{"tenant " + idOf(b.a), "POST /requests team-a/one", "", "exists with cost 1"},
+		{"admin " + idOf(b.admin), "POST /requests team-a/one", "", "exists with cost 1"},
 		{"tenant " + idOf(b.a), "POST /requests team-a/one", "", "ok"},
 	}
 	got := b.audits()

@@ -44,7 +44,8 @@ func story(b *bundle) {
 		RequestID: "i1", Tenant: "team-a", KeyID: "k", Owner: "team-a", Model: "one", Version: "v1", ReservationID: "one", Path: "/v1/chat/completions",
 		Status: 200, Outcome: traffic.Completed, ReceivedAt: now, SentAt: now, FirstByteAt: now, FirstContentAt: now, DoneAt: now, CompletionTokens: 3,
 	}}))
-	b.ok(b.ledger.PutGrant(b.Context(), budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: now}))
+	_, granted := b.ledger.PutGrant(b.Context(), budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: now})
+	b.ok(granted)
 	b.fleet.nodes = func() ([]openapi.Node, error) {
 		return []openapi.Node{{Node: "n1", Simulated: true, LargestFragmentMiB: 1, Cards: []openapi.Card{{
 			Uuid: "c0", Model: "simulated", Simulated: true, TotalMiB: 24576, AllocatedMiB: 4096, Healthy: true, Isolation: openapi.CardIsolationNone,
@@ -347,6 +348,13 @@ func TestLogs(t *testing.T) {
 	a := b.ask(b.a, "GET", "/requests/one/logs?tail=7&replica=r-0", "").is(200)
 	if string(a.body) != "hello\n" || tail != 7 || replica != "r-0" || a.header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("log %q, tail %d, replica %q, header %v", a.body, tail, replica, a.header)
+	}
+	// explain and trace tell a replica's UID.
+	b.target.observe = func(ref budget.Ref) (delivery.Status, error) {
+		return delivery.Status{Ref: ref, Replicas: []delivery.Replica{{Name: "md-one-0", UID: "u0"}, {Name: "md-one-1", UID: "u1"}}}, nil
+	}
+	if b.ask(b.a, "GET", "/requests/one/logs?replica=u1", "").is(200); replica != "md-one-1" {
+		t.Errorf("the UID u1 became replica %q", replica)
 	}
 	for _, bad := range []string{"-1", "10001", "x"} {
 		b.ask(b.a, "GET", "/requests/one/logs?tail="+bad, "").fails(400, "invalid_request")

@@ -29,21 +29,20 @@ const (
 // referencePeriod is how often an HPA's controller asks.
 const referencePeriod = 15 * time.Second
 
-// Simulate replays a trace through the decisions that scale models. One runs
-// at a time.
+// Simulate replays a trace through the decisions that scale models. A caller
+// has one at a time, and a few run at once.
 func (s handlers) Simulate(c *gin.Context) {
 	var in openapi.Simulate
 	if err := body(c, &in); err != nil {
 		s.fail(c, err)
 		return
 	}
-	select {
-	case s.replaying <- struct{}{}:
-		defer func() { <-s.replaying }()
-	default:
-		s.fail(c, &problem{http.StatusServiceUnavailable, codeUnavailable, "another simulation is under way; try again when it is over", ""})
+	end, err := s.replaying.begin(callerOf(who(c)))
+	if err != nil {
+		s.fail(c, err)
 		return
 	}
+	defer end()
 	out, err := replay(c.Request.Context(), in)
 	if err != nil {
 		s.fail(c, err)
@@ -76,12 +75,19 @@ func replay(ctx context.Context, in openapi.Simulate) (out openapi.Simulation, e
 	if len(trace) == 0 || trace[len(trace)-1].At > maxSpan {
 		return out, invalid("trace", "the trace must have requests, within %s at most", maxSpan)
 	}
+	if err := checkSteps(trace[len(trace)-1].At, policies); err != nil {
+		return out, err
+	}
 	out = openapi.Simulation{Trace: value(in.Name, "trace"), Requests: len(trace), Policies: []openapi.SimulationResult{}}
 	for _, p := range policies {
 		if ctx.Err() != nil {
 			return out, errors.New("the caller left")
 		}
+		p.Stopped = func() bool { return ctx.Err() != nil }
 		r, err := simulate.Run(trace, how, p)
+		if errors.Is(err, simulate.ErrStopped) {
+			return out, errors.New("the caller left")
+		}
 		if err != nil {
 			return out, invalid("policies", "%v", err)
 		}

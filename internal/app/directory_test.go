@@ -117,7 +117,8 @@ func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(l.RevokeKey(ctx, gone.ID), l.RevokeKey(ctx, deadAndGone.ID), l.PutGrant(ctx, budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: time.Now()})); err != nil {
+	_, granted := l.PutGrant(ctx, budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: time.Now()})
+	if err := errors.Join(l.RevokeKey(ctx, gone.ID), l.RevokeKey(ctx, deadAndGone.ID), granted); err != nil {
 		t.Fatal(err)
 	}
 	d.target = observed{status: func(ref budget.Ref) (delivery.Status, error) {

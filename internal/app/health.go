@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type health struct {
 
 type partState struct {
 	err   string
+	slow  bool // the latest answer did not come in time, after one that was good
 	since time.Time
 }
 
@@ -51,6 +53,8 @@ func (h *health) ready(on bool) {
 }
 
 // report notes a part's latest result; the end of ctx is not a fault of its.
+// One answer that took too long is no outage: it counts once the next is no
+// better.
 func (h *health) report(ctx context.Context, part string, err error) {
 	if err != nil && ctx.Err() != nil {
 		return
@@ -61,7 +65,15 @@ func (h *health) report(ctx context.Context, part string, err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	if old, known := h.states[part]; !known || old.err != text {
+	old, known := h.states[part]
+	if known && old.err == "" && !old.slow && errors.Is(err, context.DeadlineExceeded) {
+		old.slow = true
+		h.states[part] = old
+		return
+	}
+	if old.slow = false; known && old.err == text {
+		h.states[part] = old
+	} else {
 		h.states[part] = partState{err: text, since: h.clock()}
 	}
 }

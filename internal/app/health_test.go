@@ -46,6 +46,19 @@ func TestVerdictTellsReasons(t *testing.T) {
 	if ok, _ := h.verdict(true); !ok {
 		t.Error("it does not recover")
 	}
+	// One slow answer is no outage, two are.
+	slow := fmt.Errorf("read: %w", context.DeadlineExceeded)
+	for _, err := range []error{slow, nil, slow} {
+		h.report(t.Context(), "ledger", err)
+		if ok, why := h.verdict(); !ok {
+			t.Errorf("one slow answer: %v", why)
+		}
+	}
+	h.report(t.Context(), "ledger", slow)
+	if ok, _ := h.verdict(); ok {
+		t.Error("two slow answers in a row are not told")
+	}
+	h.report(t.Context(), "ledger", nil)
 	// What fails because the platform stops is no fault.
 	ended, end := context.WithCancel(t.Context())
 	end()

@@ -5,6 +5,7 @@
 package budget
 
 import (
+	"strings"
 	"time"
 
 	"modeldock.io/internal/modelspec"
@@ -219,9 +220,13 @@ type Session struct {
 // AuditEntry is one change made through the management API.
 type AuditEntry struct {
 	Seq    int64
-	Who    string // key id and role
+	Who    string // role and key id
 	What   string // method and path
 	When   time.Time
 	Why    string
 	Result string
 }
+
+// ByTenant reports whether a tenant made the change: what tenants do never
+// makes the audit forget what others did.
+func (e AuditEntry) ByTenant() bool { return strings.HasPrefix(e.Who, string(RoleTenant)+" ") }

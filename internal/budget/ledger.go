@@ -170,8 +170,9 @@ type Access interface {
 	// TouchKeys records the last use of keys, by id.
 	TouchKeys(ctx context.Context, used map[string]time.Time) error
 	Grants(ctx context.Context) ([]Grant, error)
-	PutGrant(ctx context.Context, g Grant) error
-	DeleteGrant(ctx context.Context, owner, model, grantee string) error
+	// PutGrant and DeleteGrant are idempotent, and tell whether they changed anything.
+	PutGrant(ctx context.Context, g Grant) (changed bool, err error)
+	DeleteGrant(ctx context.Context, owner, model, grantee string) (changed bool, err error)
 	// OwnedNames returns every (owner, model name) ever submitted: a name once
 	// owned never resolves to a grant.
 	OwnedNames(ctx context.Context) (map[string][]string, error)
@@ -188,7 +189,8 @@ type Auditing interface {
 	Verify(ctx context.Context) (Report, error)
 	AppendAudit(ctx context.Context, e AuditEntry) error
 	Audit(ctx context.Context, limit int) ([]AuditEntry, error)
-	// PruneAudit forgets all but the newest keep changes.
+	// PruneAudit forgets all but the newest keep changes of tenants, and all
+	// but the newest keep of everybody else: see AuditEntry.ByTenant.
 	PruneAudit(ctx context.Context, keep int64) error
 	// Identity returns the ledger's random incarnation and highest journal seq.
 	Identity(ctx context.Context) (incarnation string, journalSeq int64, err error)

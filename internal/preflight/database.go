@@ -134,6 +134,9 @@ func file(ctx context.Context, path string, ledger chan<- known) []Finding {
 		l.add(checkReach, OK, i.Where+" is a ledger ("+i.Server+")", "")
 	}
 	schema(l, i, ledger)
+	if i.Incarnation != "" {
+		age(l, path, known{i.Incarnation, i.JournalSeq})
+	}
 	return l.all
 }
 

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -168,6 +169,25 @@ func TestOneMachine(t *testing.T) {
 	report = Run(t.Context(), Options{Version: "dev", Wait: time.Minute, File: path})
 	if !report.Ready || report.Has(Pending) || len(report.Findings) != 3 {
 		t.Errorf("after it: %+v", report)
+	}
+	incarnation, _, err := l.Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stamp, want := range map[string]Status{
+		`{"version":1,"ledgers":{"` + incarnation + `":0}}`:               OK,
+		`{"version":1,"ledgers":{"` + incarnation + `":7,"another":900}}`: Broken,
+		`{"version":1,"ledgers":{"another":900}}`:                         Warning,
+		`{`: Broken,
+	} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), "ledger.stamp"), []byte(stamp), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report = Run(t.Context(), Options{Version: "dev", Wait: time.Minute, File: path})
+		last := report.Findings[len(report.Findings)-1]
+		if len(report.Findings) != 4 || last.Check != "age" || last.Status != want || report.Ready != (want != Broken) {
+			t.Errorf("with the stamp %s: %+v", stamp, report)
+		}
 	}
 }
 

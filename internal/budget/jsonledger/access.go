@@ -96,12 +96,11 @@ func (l *Ledger) Grants(ctx context.Context) (out []budget.Grant, err error) {
 }
 
 // PutGrant permits a tenant to call another's model; repeating it changes nothing.
-func (l *Ledger) PutGrant(ctx context.Context, g budget.Grant) error {
+func (l *Ledger) PutGrant(ctx context.Context, g budget.Grant) (changed bool, err error) {
 	if err := g.Validate(); err != nil {
-		return err
+		return false, err
 	}
-	return l.update(ctx, func(s *state) error {
-		s.changed("ledger", budget.Ref{Tenant: g.Owner}, 0)
+	err = l.update(ctx, func(s *state) error {
 		if slices.ContainsFunc(s.Grants, func(o budget.Grant) bool { return sameGrant(o, g.Owner, g.Model, g.Grantee) }) {
 			return nil
 		}
@@ -110,8 +109,11 @@ func (l *Ledger) PutGrant(ctx context.Context, g budget.Grant) error {
 		}
 		g.At = g.At.UTC().Truncate(time.Microsecond)
 		s.Grants = append(s.Grants, g)
+		s.changed("ledger", budget.Ref{Tenant: g.Owner}, 0)
+		changed = true
 		return nil
 	})
+	return changed && err == nil, err
 }
 
 func sameGrant(g budget.Grant, owner, model, grantee string) bool {
@@ -119,12 +121,16 @@ func sameGrant(g budget.Grant, owner, model, grantee string) bool {
 }
 
 // DeleteGrant takes a permission back; one that is not there is no error.
-func (l *Ledger) DeleteGrant(ctx context.Context, owner, model, grantee string) error {
-	return l.update(ctx, func(s *state) error {
-		s.changed("ledger", budget.Ref{Tenant: owner}, 0)
+func (l *Ledger) DeleteGrant(ctx context.Context, owner, model, grantee string) (changed bool, err error) {
+	err = l.update(ctx, func(s *state) error {
+		before := len(s.Grants)
 		s.Grants = slices.DeleteFunc(s.Grants, func(g budget.Grant) bool { return sameGrant(g, owner, model, grantee) })
+		if changed = len(s.Grants) < before; changed {
+			s.changed("ledger", budget.Ref{Tenant: owner}, 0)
+		}
 		return nil
 	})
+	return changed && err == nil, err
 }
 
 // OwnedNames returns every model name that a tenant ever submitted.

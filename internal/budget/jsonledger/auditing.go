@@ -47,10 +47,18 @@ func (l *Ledger) Audit(ctx context.Context, limit int) (out []budget.AuditEntry,
 	return out, err
 }
 
-// PruneAudit forgets all but the newest keep changes.
+// PruneAudit forgets all but the newest keep changes of each kind of actor.
 func (l *Ledger) PruneAudit(ctx context.Context, keep int64) error {
 	return l.update(ctx, func(s *state) error {
-		s.Audit = s.Audit[max(0, int64(len(s.Audit))-keep):]
+		left := map[bool]int64{false: keep, true: keep}
+		var kept []budget.AuditEntry
+		for _, e := range slices.Backward(s.Audit) {
+			if left[e.ByTenant()]--; left[e.ByTenant()] >= 0 {
+				kept = append(kept, e)
+			}
+		}
+		slices.Reverse(kept)
+		s.Audit = kept
 		return nil
 	})
 }

@@ -60,10 +60,10 @@ func keys(b *bundle) {
 
 func grants(b *bundle) {
 	g := budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-b", At: b.clock.Now()}
-	b.ok(b.PutGrant(b.ctx, g))
-	b.ok(b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-b", At: b.clock.Now().Add(time.Hour)}))
-	b.ok(b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "Tiny", Grantee: "team-b"}))
-	if err := b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-a"}); err == nil {
+	b.grant(g, true)
+	b.grant(budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-b", At: b.clock.Now().Add(time.Hour)}, false)
+	b.grant(budget.Grant{Owner: "team-a", Model: "Tiny", Grantee: "team-b"}, true)
+	if _, err := b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-a"}); err == nil {
 		b.Fatal("a grant to oneself was stored")
 	}
 	all, err := b.Grants(b.ctx)
@@ -71,8 +71,10 @@ func grants(b *bundle) {
 	equal(b, "grants", len(all), 2)
 	equal(b, "second", all[1], g)
 	equal(b, "time of the first", all[0].At, b.clock.Now())
-	for range 2 {
-		b.ok(b.DeleteGrant(b.ctx, "team-a", "tiny", "team-b"))
+	for i := range 2 {
+		changed, err := b.DeleteGrant(b.ctx, "team-a", "tiny", "team-b")
+		b.ok(err)
+		equal(b, "taking a grant back changes something", changed, i == 0)
 	}
 	all, err = b.Grants(b.ctx)
 	b.ok(err)
@@ -151,8 +153,8 @@ func counts(b *bundle) {
 	b.submit("team-b", "one", 1, 1)
 	_, err = b.RequestRelease(b.ctx, budget.Ref{Tenant: "team-a", ID: "one"})
 	b.ok(err)
-	b.ok(b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "two", Grantee: "team-b"}))
-	b.ok(b.PutGrant(b.ctx, budget.Grant{Owner: "team-b", Model: "one", Grantee: "team-a"}))
+	b.grant(budget.Grant{Owner: "team-a", Model: "two", Grantee: "team-b"}, true)
+	b.grant(budget.Grant{Owner: "team-b", Model: "one", Grantee: "team-a"}, true)
 	n, err = b.Counts(b.ctx, "team-a")
 	b.ok(err)
 	equal(b, "counts", n, budget.Counts{Waiting: 1, Requests: 2, Grants: 1})
@@ -176,8 +178,18 @@ func runAudit(t *testing.T, open Opener) {
 		b.ok(b.PruneAudit(b.ctx, 2))
 		b.ok(b.AppendAudit(b.ctx, budget.AuditEntry{Who: "key k1 (admin)", What: "DELETE /keys/k2", Result: "204"}))
 		b.ok(b.PruneAudit(b.ctx, 2))
+		for range 5 { // what a tenant does makes nobody else's changes go
+			b.ok(b.AppendAudit(b.ctx, budget.AuditEntry{Who: "tenant k3", What: "POST /requests", Result: "ok"}))
+			b.ok(b.PruneAudit(b.ctx, 2))
+		}
+		tenants, err := b.Audit(b.ctx, 2)
+		b.ok(err)
 		kept, err := b.Audit(b.ctx, 0)
 		b.ok(err)
+		if len(kept) != 4 || !tenants[0].ByTenant() || !tenants[1].ByTenant() {
+			b.Fatalf("of both kinds are kept %+v", kept)
+		}
+		kept = kept[2:]
 		if len(kept) != 2 || kept[0].What != "DELETE /keys/k2" || kept[1].Why != "node lost" {
 			b.Errorf("kept %+v", kept)
 		}
@@ -198,4 +210,12 @@ func runAudit(t *testing.T, open Opener) {
 		_, err = l.Get(b.ctx, budget.Ref{Tenant: "team-a", ID: "x"})
 		b.is(err, budget.ErrUnavailable)
 	})
+}
+
+// grant puts a grant, which changes something or not.
+func (b *bundle) grant(g budget.Grant, changes bool) {
+	b.Helper()
+	changed, err := b.PutGrant(b.ctx, g)
+	b.ok(err)
+	equal(b, "a grant changes something", changed, changes)
 }

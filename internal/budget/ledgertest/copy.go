@@ -166,7 +166,7 @@ func Fill(t *testing.T, l budget.Ledger, clock *Clock) {
 	_, err = b.SetWarm(b.ctx, "spare", someWarm())
 	b.ok(err)
 	b.ok(b.CreateKey(b.ctx, budget.APIKey{ID: "k1", Role: budget.RoleTenant, Tenant: "team-a", SecretHash: [32]byte{1, 2, 3}, CreatedAt: clock.Now()}))
-	b.ok(b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "running", Grantee: "team-b", At: clock.Now()}))
+	b.grant(budget.Grant{Owner: "team-a", Model: "running", Grantee: "team-b", At: clock.Now()}, true)
 	b.ok(b.AppendAudit(b.ctx, budget.AuditEntry{Who: "admin k0", What: "PUT /tenants/team-a/quota <4>", Why: "because & so", Result: "ok"}))
 	released := b.reserved("released", 1)
 	b.credit(released.Ref)

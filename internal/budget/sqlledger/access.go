@@ -107,26 +107,39 @@ func (l *Ledger) Grants(ctx context.Context) ([]budget.Grant, error) {
 }
 
 // PutGrant permits a tenant to call another's model; repeating it changes nothing.
-func (l *Ledger) PutGrant(ctx context.Context, g budget.Grant) error {
+func (l *Ledger) PutGrant(ctx context.Context, g budget.Grant) (bool, error) {
 	if err := g.Validate(); err != nil {
-		return err
+		return false, err
 	}
-	return l.touch(ctx, "put the grant", func(ctx context.Context, t *transaction) error {
+	return change(ctx, l, "put the grant", func(ctx context.Context, t *transaction) (bool, error) {
 		at := g.At
 		if at.IsZero() {
 			at = t.now
 		}
-		t.changed("ledger", budget.Ref{Tenant: g.Owner}, 0)
-		return t.q.PutGrant(ctx, sqlitequery.PutGrantParams{Owner: g.Owner, Model: g.Model, Grantee: g.Grantee, At: micros(at)})
+		// What an insert says of a row that is there differs between databases.
+		before, err := t.q.CountGrants(ctx, g.Owner)
+		if err != nil {
+			return false, fmt.Errorf("count the owner's grants: %w", err)
+		}
+		if err := t.q.PutGrant(ctx, sqlitequery.PutGrantParams{Owner: g.Owner, Model: g.Model, Grantee: g.Grantee, At: micros(at)}); err != nil {
+			return false, err
+		}
+		after, err := t.q.CountGrants(ctx, g.Owner)
+		if err == nil && after != before {
+			t.changed("ledger", budget.Ref{Tenant: g.Owner}, 0)
+		}
+		return after != before, err
 	})
 }
 
 // DeleteGrant takes a permission back; one that is not there is no error.
-func (l *Ledger) DeleteGrant(ctx context.Context, owner, model, grantee string) error {
-	return l.touch(ctx, "delete the grant", func(ctx context.Context, t *transaction) error {
-		t.changed("ledger", budget.Ref{Tenant: owner}, 0)
-		_, err := t.q.DeleteGrant(ctx, sqlitequery.DeleteGrantParams{Owner: owner, Model: model, Grantee: grantee})
-		return err
+func (l *Ledger) DeleteGrant(ctx context.Context, owner, model, grantee string) (bool, error) {
+	return change(ctx, l, "delete the grant", func(ctx context.Context, t *transaction) (bool, error) {
+		rows, err := t.q.DeleteGrant(ctx, sqlitequery.DeleteGrantParams{Owner: owner, Model: model, Grantee: grantee})
+		if err == nil && rows > 0 {
+			t.changed("ledger", budget.Ref{Tenant: owner}, 0)
+		}
+		return rows > 0, err
 	})
 }
 

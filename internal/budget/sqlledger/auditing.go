@@ -110,16 +110,38 @@ func (l *Ledger) Audit(ctx context.Context, limit int) ([]budget.AuditEntry, err
 	})
 }
 
-// PruneAudit forgets all but the newest keep changes.
+// PruneAudit forgets all but the newest keep changes of each kind of actor.
+// What is too old is looked for beside the writer: that may be a long way.
 func (l *Ledger) PruneAudit(ctx context.Context, keep int64) error {
+	old, err := view(ctx, l, "find the audit's old rows", func(q queries) (old struct{ tenants, others int64 }, err error) {
+		newest, err := q.LatestAudit(ctx, 1)
+		if err != nil || len(newest) == 0 || newest[0].Seq <= keep {
+			return old, err
+		}
+		if old.tenants, err = firstOf(q.TenantAuditFrom(ctx, sqlitequery.TenantAuditFromParams{Limit: 1, Offset: keep})); err != nil {
+			return old, err
+		}
+		old.others, err = firstOf(q.OtherAuditFrom(ctx, sqlitequery.OtherAuditFromParams{Limit: 1, Offset: keep}))
+		return old, err
+	})
+	if err != nil || old.tenants == 0 && old.others == 0 {
+		return err
+	}
 	return l.touch(ctx, "prune the audit", func(ctx context.Context, t *transaction) error {
-		newest, err := t.q.LatestAudit(ctx, 1)
-		if err != nil || len(newest) == 0 {
+		if _, err := t.q.DropTenantAudit(ctx, old.tenants); err != nil {
 			return err
 		}
-		_, err = t.q.DropAuditUntil(ctx, newest[0].Seq-keep)
+		_, err := t.q.DropOtherAudit(ctx, old.others)
 		return err
 	})
+}
+
+// firstOf is the first number, or 0.
+func firstOf(seqs []int64, err error) (int64, error) {
+	if err != nil || len(seqs) == 0 {
+		return 0, err
+	}
+	return seqs[0], nil
 }
 
 // identity is who the ledger is and how far it has come.

@@ -31,6 +31,9 @@ type dialect interface {
 	session(ctx context.Context, conn *sql.Conn, before func(string) error) (*session, error)
 	// beginSnapshot opens a transaction that sees one state of the ledger.
 	beginSnapshot(ctx context.Context, s *session) error
+	// version numbers the state that the session's snapshot sees, for this one
+	// connection; not known where the database does not tell it.
+	version(ctx context.Context, s *session) (n int64, known bool, err error)
 	// numberJournalAbove is NumberJournalAbove for a database that can only do
 	// it outside of transactions. It may lower: the caller knows the number.
 	numberJournalAbove(ctx context.Context, db *sql.DB, seq int64) error
@@ -79,7 +82,10 @@ type statements interface {
 	DeleteGrant(ctx context.Context, arg sqlitequery.DeleteGrantParams) (int64, error)
 	DeleteSession(ctx context.Context, idHash []byte) (int64, error)
 	DropMeta(ctx context.Context, name string) error
-	DropAuditUntil(ctx context.Context, seq int64) (int64, error)
+	DropOtherAudit(ctx context.Context, seq int64) (int64, error)
+	DropTenantAudit(ctx context.Context, seq int64) (int64, error)
+	OtherAuditFrom(ctx context.Context, arg sqlitequery.OtherAuditFromParams) ([]int64, error)
+	TenantAuditFrom(ctx context.Context, arg sqlitequery.TenantAuditFromParams) ([]int64, error)
 	DropExpiredSessions(ctx context.Context, expiresAt int64) (int64, error)
 	DropSessionsUntil(ctx context.Context, arg sqlitequery.DropSessionsUntilParams) (int64, error)
 	DueIntents(ctx context.Context, arg sqlitequery.DueIntentsParams) ([]sqlitequery.Outbox, error)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"math"
 
 	"modeldock.io/internal/budget"
@@ -58,60 +57,6 @@ func rowLimit(n int) int64 {
 		return math.MaxInt64
 	}
 	return int64(n)
-}
-
-// Standing explains why one request waits.
-func (l *Ledger) Standing(ctx context.Context, ref budget.Ref) (budget.Standing, error) {
-	return view(ctx, l, "explain the wait", func(q queries) (budget.Standing, error) {
-		row, err := q.GetReservation(ctx, sqlitequery.GetReservationParams{Tenant: ref.Tenant, ID: ref.ID})
-		if err != nil {
-			return budget.Standing{}, found(err)
-		}
-		if budget.State(row.State) != budget.Waiting {
-			return budget.Standing{}, refuse(fmt.Errorf("%w: request %s/%s does not wait, it is %s", budget.ErrFinal, ref.Tenant, ref.ID, row.State))
-		}
-		all, err := l.standings(ctx, q, []budget.Ref{ref})
-		return all[ref], err
-	})
-}
-
-// Standings explains many requests from one snapshot.
-func (l *Ledger) Standings(ctx context.Context, refs []budget.Ref) (map[budget.Ref]budget.Standing, error) {
-	return view(ctx, l, "explain the waits", func(q queries) (map[budget.Ref]budget.Standing, error) {
-		return l.standings(ctx, q, refs)
-	})
-}
-
-func (l *Ledger) standings(ctx context.Context, q queries, refs []budget.Ref) (map[budget.Ref]budget.Standing, error) {
-	tenantRows, err := q.ListTenants(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the quotas: %w", err)
-	}
-	poolRows, err := q.ListPools(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the pools: %w", err)
-	}
-	queueRows, err := q.WholeQueue(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the queue: %w", err)
-	}
-	wanted := make(map[budget.Ref]bool, len(refs))
-	for _, ref := range refs {
-		wanted[ref] = true
-	}
-	waiting := func(yield func(budget.Request) bool) {
-		for _, row := range queueRows {
-			if !yield(request(row)) {
-				return
-			}
-		}
-	}
-	now, err := l.clock(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	queue := budget.NewQueue(quotaFigures(tenantRows), poolFigures(poolRows), now, l.opts.HeadWait)
-	return queue.Standings(waiting, wanted), nil
 }
 
 // Journal returns one reservation's debits and credits.

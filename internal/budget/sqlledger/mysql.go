@@ -20,7 +20,7 @@ const (
 	idleWriterWait = 30 * time.Second // a writer that vanished in a transaction holds its locks no longer
 )
 
-// mysqlReaders bounds the read pool, mysqlInserters the writers that put new
+// mysqlReaders bounds the readers from outside, mysqlInserters the writers that put new
 // requests: more than two do not pay, one waits for its own flush.
 const (
 	mysqlReaders   = 8
@@ -47,8 +47,9 @@ func OpenMySQL(ctx context.Context, dsn string, opts Options) (*Ledger, error) {
 	}
 	// The writers' connections, and one to read back what became of a commit.
 	l.write.SetMaxOpenConns(2*(mysqlInserters+2) + 1) // and one to hold the home of the models
-	l.read.SetMaxOpenConns(mysqlReaders + 1)          // the readers keep theirs; one looks for news
-	l.read.SetMaxIdleConns(mysqlReaders + 1)
+	// The readers keep theirs, the board has one, and one looks for news.
+	l.read.SetMaxOpenConns(mysqlReaders + ownReaders + 2)
+	l.read.SetMaxIdleConns(mysqlReaders + ownReaders + 2)
 	if err := l.prepareMySQL(ctx, where); err != nil {
 		return nil, errors.Join(err, l.read.Close(), l.write.Close())
 	}
@@ -62,7 +63,7 @@ func (l *Ledger) prepareMySQL(ctx context.Context, where string) (err error) {
 	if err := l.identify(ctx); err != nil {
 		return fmt.Errorf("give the ledger at %s its identity: %w", where, err)
 	}
-	if l.reads, err = openReaders(ctx, l.read, l.dialect, mysqlReaders); err != nil {
+	if err := l.openReads(ctx, l.read, mysqlReaders); err != nil {
 		return err
 	}
 	l.startWriters()

@@ -91,8 +91,20 @@ func (m *mysqlQueries) DeleteSession(ctx context.Context, idHash []byte) (int64,
 	return m.q.DeleteSession(ctx, idHash)
 }
 
-func (m *mysqlQueries) DropAuditUntil(ctx context.Context, seq int64) (int64, error) {
-	return m.q.DropAuditUntil(ctx, seq)
+func (m *mysqlQueries) DropOtherAudit(ctx context.Context, seq int64) (int64, error) {
+	return m.q.DropOtherAudit(ctx, seq)
+}
+
+func (m *mysqlQueries) DropTenantAudit(ctx context.Context, seq int64) (int64, error) {
+	return m.q.DropTenantAudit(ctx, seq)
+}
+
+func (m *mysqlQueries) OtherAuditFrom(ctx context.Context, arg sqlitequery.OtherAuditFromParams) ([]int64, error) {
+	return m.q.OtherAuditFrom(ctx, mysqlquery.OtherAuditFromParams{Limit: limit32(arg.Limit), Offset: limit32(arg.Offset)})
+}
+
+func (m *mysqlQueries) TenantAuditFrom(ctx context.Context, arg sqlitequery.TenantAuditFromParams) ([]int64, error) {
+	return m.q.TenantAuditFrom(ctx, mysqlquery.TenantAuditFromParams{Limit: limit32(arg.Limit), Offset: limit32(arg.Offset)})
 }
 
 func (m *mysqlQueries) DropSessionsUntil(ctx context.Context, arg sqlitequery.DropSessionsUntilParams) (int64, error) {

@@ -6,7 +6,13 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+
+	"modeldock.io/internal/budget"
 )
+
+// ownReaders are connections that calls from outside never take: the loops of
+// the product read on them however many callers wait.
+const ownReaders = 2
 
 // readers is the read pool: a fixed number of connections, each with its own
 // prepared statements. A reader holds exactly one and asks for no second, so
@@ -15,13 +21,15 @@ type readers struct {
 	db      *sql.DB
 	dialect dialect
 	free    chan *session // one without a connection gets a new one when it is next used
+	outside chan struct{} // held by each reader from outside: see budget.FromOutside
 	all     []*session
 }
 
-// openReaders opens the pool's connections at once.
-func openReaders(ctx context.Context, db *sql.DB, d dialect, n int) (*readers, error) {
-	p := &readers{db: db, dialect: d, free: make(chan *session, n)}
-	for range n {
+// openReaders opens the pool's connections at once: outside for callers from
+// outside as well, own for the product's loops alone.
+func openReaders(ctx context.Context, db *sql.DB, d dialect, outside, own int) (*readers, error) {
+	p := &readers{db: db, dialect: d, free: make(chan *session, outside+own), outside: make(chan struct{}, outside)}
+	for range outside + own {
 		s := &session{}
 		p.all = append(p.all, s)
 		p.free <- s
@@ -45,13 +53,24 @@ func (p *readers) connect(ctx context.Context, s *session) error {
 	return nil
 }
 
-// take waits for a free reader, which its user gives back to p.free.
-func (p *readers) take(ctx context.Context) (*session, error) {
+// take waits for a free reader, and returns how its user gives it back.
+func (p *readers) take(ctx context.Context) (s *session, release func(), err error) {
+	left := func() error { return fmt.Errorf("wait for a read connection: %w", ctx.Err()) }
+	leave := func() {}
+	if budget.IsFromOutside(ctx) {
+		select {
+		case p.outside <- struct{}{}:
+			leave = func() { <-p.outside }
+		case <-ctx.Done():
+			return nil, nil, left()
+		}
+	}
 	select {
 	case s := <-p.free:
-		return s, nil
+		return s, func() { p.free <- s; leave() }, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for a read connection: %w", ctx.Err())
+		leave()
+		return nil, nil, left()
 	}
 }
 
@@ -61,11 +80,11 @@ func (p *readers) take(ctx context.Context) (*session, error) {
 // connection it is asked once more. On a connection that an interrupted
 // caller left broken, the next one finds that out.
 func (p *readers) statement(ctx context.Context, f func(s *session) error) error {
-	s, err := p.take(ctx)
+	s, release, err := p.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { p.free <- s }()
+	defer release()
 	for again := false; ; again = true {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("not asked: %w", err)
@@ -101,18 +120,23 @@ func (s *session) alone(f func(s *session) error) error {
 // snapshot runs f in one read transaction, so that all its queries see the
 // same state of the ledger.
 func (p *readers) snapshot(ctx context.Context, f func(s *session) error) error {
-	s, err := p.take(ctx)
+	s, release, err := p.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { p.free <- s }()
+	defer release()
+	return p.within(ctx, s, f)
+}
+
+// within is snapshot on a reader that was taken.
+func (p *readers) within(ctx context.Context, s *session, f func(s *session) error) error {
 	// The transaction's ends run under a context of their own: a reader that
 	// left must not leave an old snapshot open behind him.
 	own := context.WithoutCancel(ctx)
 	if err := p.begin(own, s); err != nil {
 		return fmt.Errorf("begin a snapshot: %w", err)
 	}
-	err = f(s)
+	err := f(s)
 	// An interrupted query has ended the transaction already.
 	end := s.exec(own, "ROLLBACK")
 	if p.dialect.isLost(end) {

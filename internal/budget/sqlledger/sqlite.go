@@ -20,7 +20,7 @@ import (
 // busyTimeout is how long a lock held by another process is waited for.
 const busyTimeout = 15 * time.Second
 
-// readConnections bounds the read pool; SQLite readers block nobody.
+// readConnections bounds the readers from outside; SQLite's block nobody.
 const readConnections = 4
 
 // Settings of the two kinds of connection. FULL makes every commit durable:
@@ -92,6 +92,12 @@ func (sqliteDialect) session(_ context.Context, conn *sql.Conn, before func(stri
 
 func (sqliteDialect) beginSnapshot(ctx context.Context, s *session) error {
 	return s.exec(ctx, "BEGIN")
+}
+
+// version changes with every commit of another connection, also of another program.
+func (sqliteDialect) version(ctx context.Context, s *session) (n int64, known bool, err error) {
+	err = s.QueryRowContext(ctx, "PRAGMA data_version").Scan(&n)
+	return n, err == nil, err
 }
 
 // numberJournalAbove: the transaction does it.

@@ -69,6 +69,7 @@ type Ledger struct {
 	write     *sql.DB                                                 // the writers' connections only, exactly one each
 	read      *sql.DB                                                 // read-only connections
 	reads     *readers
+	board     board // why each request waits
 	writer    *writer
 	evidence  *writer   // the same one on SQLite
 	inserters []*writer // of new requests, where the database gains by more than one writer
@@ -111,12 +112,23 @@ func (l *Ledger) prepare(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	read.SetMaxOpenConns(readConnections)
-	read.SetMaxIdleConns(readConnections)
-	if l.reads, err = openReaders(ctx, read, l.dialect, readConnections); err != nil {
+	read.SetMaxOpenConns(readConnections + ownReaders + 1) // and the board's
+	read.SetMaxIdleConns(readConnections + ownReaders + 1)
+	if err := l.openReads(ctx, read, readConnections); err != nil {
 		return errors.Join(err, read.Close())
 	}
 	l.read = read
+	return nil
+}
+
+// openReads opens the read pool and the board's own connection.
+func (l *Ledger) openReads(ctx context.Context, db *sql.DB, outside int) (err error) {
+	if l.reads, err = openReaders(ctx, db, l.dialect, outside, ownReaders); err != nil {
+		return err
+	}
+	if l.board.reads, err = openReaders(ctx, db, l.dialect, 1, 0); err != nil {
+		return errors.Join(err, l.reads.close())
+	}
 	return nil
 }
 
@@ -143,7 +155,7 @@ func (l *Ledger) Close() error {
 	l.evidence.close()
 	l.writer.close()
 	// The writer's connection goes last: it folds the log into the file.
-	return errors.Join(l.reads.close(), l.read.Close(), l.write.Close())
+	return errors.Join(l.reads.close(), l.board.reads.close(), l.read.Close(), l.write.Close())
 }
 
 // clock is the injected one.

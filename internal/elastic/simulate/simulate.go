@@ -5,6 +5,7 @@ package simulate
 
 import (
 	"container/heap"
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,7 +59,13 @@ type Policy struct {
 	Signals time.Duration
 	// Plan decides instead of the engine, if there is one.
 	Plan func(at time.Duration, replicas int) int
+	// Stopped ends the replay with ErrStopped once it says so; nil: it runs to
+	// its end.
+	Stopped func() bool
 }
+
+// ErrStopped is the answer of a replay that was stopped.
+var ErrStopped = errors.New("the simulation was stopped")
 
 // What ModelDock's scaler and gateways do by default.
 const (
@@ -164,6 +171,9 @@ func Run(trace []Request, m Model, p Policy) (Result, error) {
 	r.out.ColdStarts = 0
 	heap.Push(&r.events, event{at: 0, kind: asked})
 	for next, end := 0, trace[len(trace)-1].At; ; {
+		if p.Stopped != nil && p.Stopped() {
+			return Result{}, ErrStopped
+		}
 		if next < len(trace) && (r.events.Len() == 0 || trace[next].At <= r.events[0].at) {
 			r.now = trace[next].At
 			r.arrive(trace[next])

@@ -127,24 +127,24 @@ func (q *Queries) DeleteSession(ctx context.Context, idHash []byte) (int64, erro
 	return result.RowsAffected()
 }
 
-const dropAuditUntil = `-- name: DropAuditUntil :execrows
-DELETE FROM audit WHERE seq <= ?
-`
-
-func (q *Queries) DropAuditUntil(ctx context.Context, seq int64) (int64, error) {
-	result, err := q.db.ExecContext(ctx, dropAuditUntil, seq)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
 const dropExpiredSessions = `-- name: DropExpiredSessions :execrows
 DELETE FROM session WHERE expires_at <= ?
 `
 
 func (q *Queries) DropExpiredSessions(ctx context.Context, expiresAt int64) (int64, error) {
 	result, err := q.db.ExecContext(ctx, dropExpiredSessions, expiresAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const dropOtherAudit = `-- name: DropOtherAudit :execrows
+DELETE FROM audit WHERE seq <= ? AND who NOT LIKE 'tenant %'
+`
+
+func (q *Queries) DropOtherAudit(ctx context.Context, seq int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, dropOtherAudit, seq)
 	if err != nil {
 		return 0, err
 	}
@@ -162,6 +162,18 @@ type DropSessionsUntilParams struct {
 
 func (q *Queries) DropSessionsUntil(ctx context.Context, arg DropSessionsUntilParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, dropSessionsUntil, arg.KeyID, arg.CreatedAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const dropTenantAudit = `-- name: DropTenantAudit :execrows
+DELETE FROM audit WHERE seq <= ? AND who LIKE 'tenant %'
+`
+
+func (q *Queries) DropTenantAudit(ctx context.Context, seq int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, dropTenantAudit, seq)
 	if err != nil {
 		return 0, err
 	}
@@ -312,6 +324,38 @@ func (q *Queries) ListKeys(ctx context.Context) ([]ApiKey, error) {
 	return items, nil
 }
 
+const otherAuditFrom = `-- name: OtherAuditFrom :many
+SELECT seq FROM audit WHERE who NOT LIKE 'tenant %' ORDER BY seq DESC LIMIT ? OFFSET ?
+`
+
+type OtherAuditFromParams struct {
+	Limit  int32
+	Offset int32
+}
+
+func (q *Queries) OtherAuditFrom(ctx context.Context, arg OtherAuditFromParams) ([]int64, error) {
+	rows, err := q.db.QueryContext(ctx, otherAuditFrom, arg.Limit, arg.Offset)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var seq int64
+		if err := rows.Scan(&seq); err != nil {
+			return nil, err
+		}
+		items = append(items, seq)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const revokeKey = `-- name: RevokeKey :execrows
 UPDATE api_key SET revoked_at = COALESCE(revoked_at, ?) WHERE key_id = ?
 `
@@ -351,6 +395,38 @@ func (q *Queries) SessionsOf(ctx context.Context, arg SessionsOfParams) ([]int64
 			return nil, err
 		}
 		items = append(items, created_at)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const tenantAuditFrom = `-- name: TenantAuditFrom :many
+SELECT seq FROM audit WHERE who LIKE 'tenant %' ORDER BY seq DESC LIMIT ? OFFSET ?
+`
+
+type TenantAuditFromParams struct {
+	Limit  int32
+	Offset int32
+}
+
+func (q *Queries) TenantAuditFrom(ctx context.Context, arg TenantAuditFromParams) ([]int64, error) {
+	rows, err := q.db.QueryContext(ctx, tenantAuditFrom, arg.Limit, arg.Offset)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var seq int64
+		if err := rows.Scan(&seq); err != nil {
+			return nil, err
+		}
+		items = append(items, seq)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err

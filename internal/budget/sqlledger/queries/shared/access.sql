@@ -45,8 +45,17 @@ INSERT INTO audit (who, what, at, why, result) VALUES (?, ?, ?, ?, ?);
 -- name: LatestAudit :many
 SELECT * FROM audit ORDER BY seq DESC LIMIT ?;
 
--- name: DropAuditUntil :execrows
-DELETE FROM audit WHERE seq <= ?;
+-- name: TenantAuditFrom :many
+SELECT seq FROM audit WHERE who LIKE 'tenant %' ORDER BY seq DESC LIMIT ? OFFSET ?;
+
+-- name: OtherAuditFrom :many
+SELECT seq FROM audit WHERE who NOT LIKE 'tenant %' ORDER BY seq DESC LIMIT ? OFFSET ?;
+
+-- name: DropTenantAudit :execrows
+DELETE FROM audit WHERE seq <= ? AND who LIKE 'tenant %';
+
+-- name: DropOtherAudit :execrows
+DELETE FROM audit WHERE seq <= ? AND who NOT LIKE 'tenant %';
 
 -- name: CountGrants :one
 SELECT COUNT(*) FROM model_grant WHERE owner = ?;
