@@ -153,3 +153,30 @@ func TestErrorEventEndsStreamAtOnce(t *testing.T) {
 	}
 	<-left
 }
+
+// TestTornLineEndBeforeTheEnd: CR ends the last event, its LF comes alone, and
+// then nothing: the LF is passed before what is added.
+func TestTornLineEndBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	finished := strings.ReplaceAll(chunkEvent("a")+stopEvent, "\n", "\r\n")
+	unfinished := strings.ReplaceAll(chunkEvent("a"), "\n", "\r\n")
+	for _, sent := range []string{finished, unfinished} {
+		b := setup(t)
+		arrived := make(chan struct{})
+		b.engine("team-a", "m1", "v1", func(w http.ResponseWriter, r *http.Request) {
+			events(sent[:len(sent)-1])(w, r)
+			<-arrived
+			events("\n")(w, r)
+		})
+		answer := b.later(keyA, helloStream)
+		eventually(t, "the first part", func() bool { return b.metrics("modeldock_gateway_first_chunk_seconds")["team-a/m1,v1"] == 1 })
+		close(arrived)
+		added := addedDone
+		if sent == unfinished {
+			added = `data: {"error":{"message":"`
+		}
+		if got := <-answer; !strings.HasPrefix(got.body, sent+added) {
+			t.Errorf("%q, want %q", got.body, sent+added)
+		}
+	}
+}

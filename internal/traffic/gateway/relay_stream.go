@@ -361,10 +361,10 @@ func (s *streamRelay) end(cause error) error {
 	return errAborted
 }
 
-// passLineEnd passes what is left of the empty line after [DONE]: its CR ends
+// passLineEnd passes what is left of the last event's empty line: its CR ends
 // the event, and its LF may come in a segment of its own.
 func (s *streamRelay) passLineEnd() error {
-	if !s.done || s.filled == 0 || len(bytes.Trim(s.window[:s.filled], "\r\n")) > 0 {
+	if s.filled == 0 || len(bytes.Trim(s.window[:s.filled], "\r\n")) > 0 {
 		return nil
 	}
 	rest := s.filled
