@@ -57,11 +57,8 @@ func (p *platform) shutdown(server *gateway.Server, stopWork func()) error {
 	p.health.ready(false)
 	p.hub.Close()
 	p.gateway.Drain()
-	drain, cancel := context.WithTimeout(context.Background(), p.opts.StopGrace)
-	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
-		p.log.Warn("streams that did not finish in time are cut", "grace", p.opts.StopGrace)
-		_ = server.Close()
+	if !server.Stop(p.opts.StopGrace) {
+		p.log.Warn("requests that did not finish in time are cut", "grace", p.opts.StopGrace)
 	}
 	stopWork()
 	p.loops.Wait()

@@ -9,6 +9,9 @@ import (
 	"modeldock.io/internal/traffic/gateway/wire"
 )
 
+// errHalf ends an answer whose connection closed before its JSON was complete.
+var errHalf = errors.New("the connection was closed in the middle of the JSON, and nothing else tells where the answer ends")
+
 // keptTail is how much of a long answer's end is searched for the usage.
 const keptTail = 8 << 10
 
@@ -52,7 +55,7 @@ func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
 	x.rec.LastByteAt = x.now()
 	x.contentDelivered(x.rec.LastByteAt, false)
 	if !whole {
-		if err := x.relayRest(a.source, rc, buffer[:], n); err != nil {
+		if err := x.relayRest(a, rc, buffer[:], n); err != nil {
 			return err
 		}
 		x.keepBody(a, stream)
@@ -77,11 +80,17 @@ func readStart(src io.Reader, buf []byte) (n int, whole bool, err error) {
 }
 
 // relayRest passes what did not fit into the first buffer, which still holds
-// the n bytes before it.
-func (x *exchange) relayRest(src io.Reader, rc *http.ResponseController, buf []byte, n int) error {
+// the n bytes before it. Where the end of the connection is all that tells the
+// answer's end, the JSON has to be complete by then.
+func (x *exchange) relayRest(a *answer, rc *http.ResponseController, buf []byte, n int) error {
+	var whole *wire.Whole
+	if a.Unframed() && !a.sealed() && a.mayBeJSON() {
+		whole = new(wire.Whole)
+		whole.Add(buf[:n])
+	}
 	tail := append(make([]byte, 0, 2*keptTail), buf[max(0, n-keptTail):n]...)
 	for {
-		n, err := src.Read(buf)
+		n, err := a.source.Read(buf)
 		if n > 0 {
 			if err := x.send(buf[:n]); err != nil {
 				return err
@@ -89,8 +98,13 @@ func (x *exchange) relayRest(src io.Reader, rc *http.ResponseController, buf []b
 			x.rec.LastByteAt = x.now()
 			x.keep(buf[:n])
 			tail = keepTail(tail, buf[:n])
+			if whole != nil {
+				whole.Add(buf[:n])
+			}
 		}
 		switch {
+		case errors.Is(err, io.EOF) && whole != nil && !whole.Ended():
+			return x.sourceFailed(errHalf)
 		case errors.Is(err, io.EOF):
 			x.usage(wire.ReadTailUsage(tail))
 			x.settle()

@@ -273,8 +273,7 @@ func (s *streamRelay) write(from, to int) error {
 	}
 	s.sends(s.window[from:to])
 	if err := s.frames.write(from, to); err != nil {
-		s.x.g.metrics.upstreamCancels.Inc()
-		return errGone
+		return s.x.gone()
 	}
 	return nil
 }
@@ -327,14 +326,16 @@ func (s *streamRelay) makeRoom() error {
 
 // end decides what the end of the engine's answer means.
 func (s *streamRelay) end(cause error) error {
-	if s.x.r.Context().Err() != nil && !s.done {
+	if s.x.left() && !s.done {
 		return s.x.sourceFailed(cause)
 	}
 	if err := s.passLineEnd(); err != nil {
 		return err
 	}
-	if ended, err := s.passTail(); ended || err != nil {
-		return err
+	if !s.x.stopped() { // else the gateway itself tore it
+		if ended, err := s.passTail(); ended || err != nil {
+			return err
+		}
 	}
 	clean := errors.Is(cause, io.EOF)
 	if !s.done && clean && s.ended != 0 && s.ended == s.seen {
