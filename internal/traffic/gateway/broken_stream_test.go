@@ -180,3 +180,32 @@ func TestTornLineEndBeforeTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingChoiceIsACut: a proper end without [DONE] is one only if every
+// choice that was asked for has come to its end.
+func TestMissingChoiceIsACut(t *testing.T) {
+	t.Parallel()
+	second := func(event string) string { return strings.Replace(event, `"index":0`, `"index":1`, 1) }
+	one := chunkEvent("a") + stopEvent
+	for _, c := range []struct {
+		n, stream string
+		whole     bool
+	}{
+		{"1", one, true},
+		{"null", one, true},
+		{"2", one, false},
+		{"2", one + second(chunkEvent("b")), false},
+		{"2", one + second(chunkEvent("b")+stopEvent), false},
+		{"2", one + second(chunkEvent("b")) + second(stopEvent), true},
+	} {
+		b := setup(t)
+		b.rawEngine("team-a", "m1", "v1", func(conn *net.TCPConn) {
+			_, _ = io.WriteString(conn, chunkedHead+chunked(c.stream)+"0\r\n\r\n")
+		})
+		got := b.chat(keyA, strings.Replace(helloStream, `"stream"`, `"n":`+c.n+`,"stream"`, 1))
+		r := b.record(got.header.Get("X-Request-Id"))
+		if strings.Contains(got.body, "[DONE]") != c.whole || (got.err == nil) != c.whole || (r.Outcome == traffic.Completed) != c.whole {
+			t.Errorf("n=%s, %q: %q, %v, %s", c.n, c.stream, got.body, got.err, r.Outcome)
+		}
+	}
+}

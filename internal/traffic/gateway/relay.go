@@ -30,12 +30,14 @@ func (g *Gateway) relay(x *exchange, a *answer, as manner) error {
 		if !as.stream || !a.keepable() {
 			x.fill = nil
 		}
-		return g.relayStream(x, a, as.dropUsage)
+		return g.relayStream(x, a, as)
+	case as.events() && a.media() == "":
+		return x.invalidAnswer(fmt.Sprintf("%d without a content type where events were asked for", a.StatusCode), "")
 	case as.stream && !a.mayBeJSON():
 		// Not read to its end: it may be one that never comes.
 		return x.invalidAnswer(fmt.Sprintf("%d with content type %.60q where events were asked for", a.StatusCode, a.media()), "")
 	}
-	return g.relayBody(x, a, as.stream)
+	return g.relayBody(x, a, as)
 }
 
 // decode undoes the compression of an engine that compresses although it was

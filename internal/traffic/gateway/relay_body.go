@@ -18,7 +18,7 @@ const keptTail = 8 << 10
 // relayBody passes an answer that is no stream. The beginning is read before
 // the status is sent, so that an engine that dies in a short answer is still
 // an error with a status of its own.
-func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
+func (g *Gateway) relayBody(x *exchange, a *answer, as manner) error {
 	buffer := g.buffers.get()
 	defer g.buffers.pool.Put(buffer)
 	n, whole, err := readStart(a.source, buffer[:])
@@ -26,12 +26,15 @@ func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
 	if err != nil {
 		return x.sourceFailed(err)
 	}
-	said, err := x.judge(a, buffer[:n], whole, stream)
+	said, err := x.judge(a, buffer[:n], whole, as)
 	if err != nil {
 		return err
 	}
 	header := x.w.Header()
 	returnHeader(header, a, x.rec.Version)
+	if a.media() == "" && !a.sealed() { // it is JSON, or judge would not have let it pass
+		header["Content-Type"] = []string{"application/json"}
+	}
 	switch {
 	case whole:
 		header["Content-Length"] = []string{strconv.Itoa(n)}
@@ -42,7 +45,7 @@ func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
 	if whole {
 		x.usage(said.Usage)
 		x.settle()
-		x.keepBody(a, stream)
+		x.keepBody(a, as.stream)
 	}
 	x.start(a.StatusCode)
 	if err := x.send(buffer[:n]); err != nil {
@@ -58,7 +61,7 @@ func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
 		if err := x.relayRest(a, rc, buffer[:], n); err != nil {
 			return err
 		}
-		x.keepBody(a, stream)
+		x.keepBody(a, as.stream)
 	}
 	x.completed(x.rec.LastByteAt)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/bits"
 	"net/http"
 	"time"
 
@@ -30,6 +31,7 @@ type streamRelay struct {
 	rc        *http.ResponseController
 	cancel    func() // breaks the engine's connection
 	dropUsage bool
+	choices   int  // that were asked for, as far as they can be told apart
 	dropLF    bool // the usage that was left out ended in CR; its LF may follow
 	// contentType of the answer, for the cache.
 	contentType string
@@ -55,12 +57,12 @@ type streamRelay struct {
 // relayStream passes events byte for byte, flushed with every read. One event
 // may be left out (the usage that only we asked for) and one may be added: the
 // error that says that the stream is broken.
-func (g *Gateway) relayStream(x *exchange, a *answer, dropUsage bool) error {
+func (g *Gateway) relayStream(x *exchange, a *answer, as manner) error {
 	s, _ := g.streams.Get().(*streamRelay)
 	if s == nil {
 		s = new(streamRelay)
 	}
-	s.reset(x, a.Abort, dropUsage)
+	s.reset(x, a.Abort, as)
 	defer func() {
 		s.narrow()
 		s.x, s.rc, s.cancel, s.window, s.frames = nil, nil, nil, nil, frames{}
@@ -97,8 +99,9 @@ func (s *streamRelay) begin(a *answer) error {
 }
 
 // reset prepares a relay that served another stream before.
-func (s *streamRelay) reset(x *exchange, cancel func(), dropUsage bool) {
-	s.x, s.rc, s.cancel, s.dropUsage = x, http.NewResponseController(x.w), cancel, dropUsage
+func (s *streamRelay) reset(x *exchange, cancel func(), as manner) {
+	s.x, s.rc, s.cancel, s.dropUsage = x, http.NewResponseController(x.w), cancel, as.dropUsage
+	s.choices = int(min(max(as.choices, 1), 64)) // of which Seen and Ended are bits
 	s.scan = wire.EventScanner{}
 	s.reader = wire.Reader{}
 	s.use(s.base[:])
@@ -301,10 +304,15 @@ func (s *streamRelay) sends(p []byte) {
 // of it was there.
 func (s *streamRelay) conclude() {
 	s.x.settle()
-	if s.x.fill != nil && s.broken == nil && s.seen != 0 && s.ended == s.seen {
+	if s.x.fill != nil && s.broken == nil && s.finished() {
 		s.x.store(s.contentType)
 	}
 	s.x.fill = nil
+}
+
+// finished tells that all choices that were asked for came to their end.
+func (s *streamRelay) finished() bool {
+	return s.ended == s.seen && bits.OnesCount64(s.ended) >= s.choices
 }
 
 // makeRoom grows a full window, or passes on an event that is too long to be
@@ -338,7 +346,7 @@ func (s *streamRelay) end(cause error) error {
 		}
 	}
 	clean := errors.Is(cause, io.EOF)
-	if !s.done && clean && s.ended != 0 && s.ended == s.seen {
+	if !s.done && clean && s.finished() {
 		// All choices are finished: only the formality is missing.
 		s.done = true
 		s.x.fill = nil // it was cut all the same
