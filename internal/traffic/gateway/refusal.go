@@ -27,7 +27,7 @@ func hopeless(m *traffic.Model) error {
 		return nil
 	}
 	return &failure{
-		status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "model_failed", outcome: traffic.UpstreamError,
+		status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "model_failed", outcome: traffic.ExpiredWaiting,
 		message: fmt.Sprintf("the model %q cannot be loaded: %s; its owner sees details with \"modeldock explain %s\"",
 			m.Name+"@"+m.Version, m.Failure, m.RequestID),
 		retryAfter: 60 * time.Second, dropped: droppedFailed,
