@@ -198,6 +198,7 @@ var nextActions = map[string]string{
 	"AllowThePods":                  "let the namespace's quota, limits or policies allow the Pods; they are then made by themselves",
 	"CheckTheImage":                 "check the image's name and whether its registry lets the nodes in",
 	"ReadEngineLogs":                "read the engine's output: modeldock logs ID",
+	"CorrectTheStart":               "the engine's program was never started: correct what the message names; if that is part of the model, submit it again under a new id",
 	"CallTheModel":                  "call it: modeldock chat MODEL \"hello\"",
 	"CreateKeyOrGrant":              "create a key (modeldock key create) or a grant (modeldock grant add)",
 	"RunLedgerVerify":               "check the ledger: modeldock ledger verify",

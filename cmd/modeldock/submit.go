@@ -42,7 +42,7 @@ func (c *cli) submitCommand() *cobra.Command {
 	fl.IntVar(&f.priority, "priority", 50, "0 to 100, larger first")
 	fl.StringVar(&f.pool, "pool", "", "pool to take the slots from")
 	fl.Int64Var(&f.ttl, "ttl", 0, "seconds that it may wait")
-	fl.StringVar(&f.file, "model-file", "", "YAML or JSON file with the whole model")
+	fl.StringVar(&f.file, "model-file", "", "YAML or JSON file with the whole model: what the API calls model, see docs/reference.md")
 	fl.StringVar(&f.name, "model", "", "name to serve it under (default: the id)")
 	fl.StringVar(&f.version, "model-version", "", "version of that name")
 	fl.StringVar(&f.engine, "engine", "", "simulated, custom, llamacpp, ollama, vllm or sglang")

@@ -50,12 +50,12 @@ func TestVerdictTellsReasons(t *testing.T) {
 	slow := fmt.Errorf("read: %w", context.DeadlineExceeded)
 	for _, err := range []error{slow, nil, slow} {
 		h.report(t.Context(), "ledger", err)
-		if ok, why := h.verdict(); !ok {
+		if ok, why := h.verdict(true); !ok {
 			t.Errorf("one slow answer: %v", why)
 		}
 	}
 	h.report(t.Context(), "ledger", slow)
-	if ok, _ := h.verdict(); ok {
+	if ok, _ := h.verdict(true); ok {
 		t.Error("two slow answers in a row are not told")
 	}
 	h.report(t.Context(), "ledger", nil)

@@ -65,11 +65,8 @@ func (p *platform) shutdown(server *gateway.Server, stopWork func()) error {
 	p.health.ready(false)
 	p.hub.Close()
 	p.gateway.Drain()
-	drain, cancel := context.WithTimeout(context.Background(), p.opts.StopGrace)
-	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
-		p.log.Warn("streams that did not finish in time are cut", "grace", p.opts.StopGrace)
-		_ = server.Close()
+	if !server.Stop(p.opts.StopGrace) {
+		p.log.Warn("requests that did not finish in time are cut", "grace", p.opts.StopGrace)
 	}
 	stopWork()
 	p.loops.Wait()
@@ -107,15 +104,17 @@ func (p *platform) handler() http.Handler {
 	return onePathMap(mux, p.api.Handler(), p.gateway)
 }
 
-// onePathMap keeps the mux from answering in HTML: it would redirect an
-// unclean path. inference is nil where there is no gateway.
+// onePathMap keeps the mux from answering in HTML or not at all: it would
+// redirect an unclean path, and refuse "*" without a word. inference is nil where there is no gateway.
 func onePathMap(mux, management, inference http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/" || r.URL.Path == "/console":
 			toConsole(w, r)
-		case inference != nil && strings.HasPrefix(r.URL.Path, "/v1/"):
+		case inference != nil && (strings.HasPrefix(r.URL.Path, "/v1/") || r.RequestURI == "*"):
 			inference.ServeHTTP(w, r)
+		case r.RequestURI == "*":
+			notHere("there is nothing at \"*\"; name a path")(w, r)
 		case !clean(r.URL.Path):
 			management.ServeHTTP(w, r)
 		default:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -105,5 +106,22 @@ func TestNothingIsSmuggled(t *testing.T) {
 	}
 	if status, _, body := r.ask("team-a", "GET", "/requests/zq7hidden", ""); status != http.StatusNotFound {
 		t.Errorf("a hidden request was taken: %d %s", status, body)
+	}
+}
+
+// A request for "*" names no path; its refusal has a body that says so.
+func TestAsteriskIsAnswered(t *testing.T) {
+	t.Parallel()
+	r := up(t, func(o *UpOptions) { o.Manual = true })
+	for _, method := range []string{"GET", "OPTIONS", "POST"} {
+		answers, bodies := r.raw(method + " * HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n")
+		if len(answers) != 1 || answers[0].StatusCode != http.StatusNotFound || !strings.Contains(bodies[0], `"code":"unknown_url"`) {
+			t.Errorf("%s *: %v %q", method, answers, bodies)
+		}
+	}
+	bare := httptest.NewRequest(http.MethodOptions, "*", nil)
+	w := httptest.NewRecorder()
+	if onePathMap(http.NewServeMux(), http.NotFoundHandler(), nil).ServeHTTP(w, bare); !strings.Contains(w.Body.String(), `"error"`) {
+		t.Errorf("without a gateway: %d %q", w.Code, w.Body)
 	}
 }

@@ -209,4 +209,6 @@ type Failure struct {
 	Replica  string
 	At       time.Time
 	ExitCode int // -1 where a signal ended it
+	// NeverRan tells that no process came to be.
+	NeverRan bool `json:",omitempty"`
 }

@@ -101,6 +101,9 @@ func conclude(doc *Document, f Facts) {
 		doc.Message = f.Halted + " (" + doc.Message + ")"
 	}
 	doc.NextAction = nextAction(step.Reason)
+	if doc.NextAction == readEngineLogs && f.neverRan(step) {
+		doc.NextAction = "CorrectTheStart"
+	}
 	if doc.NextAction == callTheModel && (f.ended() || f.Reservation.State.Final()) {
 		doc.NextAction = nextAction(ReasonReleasedBeforeReady) // it cannot be called any more
 	}

@@ -193,6 +193,11 @@ func (f Facts) failed(s Step, fail delivery.Failure) Step {
 	return s
 }
 
+// neverRan tells that the step failed before there was a process.
+func (f Facts) neverRan(s *Step) bool {
+	return s.Name == StepStarted && f.Status != nil && f.Status.LastFailure != nil && f.Status.LastFailure.NeverRan
+}
+
 // identity tells which process or container it is, and what its engine says.
 func (f Facts) identity(r delivery.Replica) map[string]any {
 	facts := map[string]any{"replica": r.Name, "replicaUid": r.UID, "engineReports": r.Engine, "restarts": r.Restarts}

@@ -32,7 +32,10 @@ func (f Facts) message(s Step) string {
 	}
 }
 
-const callTheModel = "CallTheModel"
+const (
+	callTheModel   = "CallTheModel"
+	readEngineLogs = "ReadEngineLogs"
+)
 
 // nextAction maps a reason to the code of what a person can do about it;
 // clients put it into words.
@@ -61,7 +64,7 @@ func nextAction(reason string) string {
 	case string(delivery.ImagePullFailed):
 		return "CheckTheImage"
 	case string(delivery.ModelLoadFailed), string(delivery.CrashLooping), string(delivery.ProgressDeadlineExceeded), ReasonNotReady:
-		return "ReadEngineLogs"
+		return readEngineLogs
 	case ReasonNotCalled, ReasonNoContent, string(delivery.ScaledToZero), string(traffic.ClientCancelled), string(traffic.ExpiredWaiting), string(traffic.RejectedFull), string(traffic.RejectedLimit):
 		return callTheModel
 	case ReasonNoLiveKey:
@@ -71,7 +74,7 @@ func nextAction(reason string) string {
 	case ReasonLost, string(delivery.ReleaseBlocked):
 		return "CheckTheNode"
 	case string(traffic.UpstreamCut), string(traffic.UpstreamError):
-		return "ReadEngineLogs"
+		return readEngineLogs
 	default:
 		return "Wait"
 	}

@@ -280,6 +280,7 @@ export const zhCN: Messages = {
     RemoveForeignObject: '移除同名的外部对象。',
     FreeCardMemoryOrAskForLess: '释放卡上的显存，或申请更少。',
     ReadEngineLogs: '查看引擎输出。',
+    CorrectTheStart: '程序从未启动：请修正消息中指出的问题；如果问题出在模型定义中，请重新提交。',
     CallTheModel: '调用模型，例如在“试用”中。',
     CreateKeyOrGrant: '为租户创建密钥，或把模型授权给其他租户。',
     RunLedgerVerify: '运行：modeldock ledger verify',

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,10 +33,17 @@ func (b *bench) read(ctx context.Context, d delivery.Desired, replica string, fo
 func TestLogsSayWhyNothingStarted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	plain := filepath.Join(t.TempDir(), "engine")
+	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for id, c := range map[string]struct {
 		change func(*modelspec.Model)
 		want   string
 	}{
+		"no-right": {func(m *modelspec.Model) {
+			m.Engine, m.Args, m.Command = modelspec.EngineCustom, nil, []string{plain}
+		}, "permission denied"},
 		"no-program": {func(m *modelspec.Model) {
 			m.Engine, m.Args, m.Command = modelspec.EngineCustom, nil, []string{"/nowhere/engine"}
 		}, "/nowhere/engine"},
@@ -44,7 +53,7 @@ func TestLogsSayWhyNothingStarted(t *testing.T) {
 	} {
 		d := desired("t", id, c.change)
 		b.apply(d)
-		b.until(d, "failed", func(s delivery.Status) bool { return s.LastFailure != nil })
+		b.until(d, "failed", func(s delivery.Status) bool { return s.LastFailure != nil && s.LastFailure.NeverRan })
 		if text, err := b.read(t.Context(), d, "", false); err != nil || !strings.Contains(text, "could not be started: ") || !strings.Contains(text, c.want) {
 			t.Errorf("%s: the log says %q (%v)", id, text, err)
 		}

@@ -75,6 +75,7 @@ type outcome struct {
 	reason   delivery.Reason
 	message  string
 	exitCode int
+	neverRan bool
 	again    bool // not the model's fault: start it again at once, and do not count it
 }
 
@@ -103,7 +104,7 @@ func (t *Target) startRun(ctx context.Context, o *object, a Action) {
 func (t *Target) follow(ctx context.Context, r *run) outcome {
 	l, err := t.launch(ctx, r)
 	if err != nil {
-		return outcome{reason: delivery.ModelLoadFailed, message: err.Error(), exitCode: -1}
+		return outcome{reason: delivery.ModelLoadFailed, message: err.Error(), exitCode: -1, neverRan: true}
 	}
 	defer t.runs.Forget(r.uid)
 	t.update(func() {
@@ -189,7 +190,7 @@ func (t *Target) ended(r *run, out outcome) {
 	wait := backoff(s.failures)
 	s.retryAt = now.Add(wait)
 	o.lastFailure = &delivery.Failure{
-		Reason: out.reason, Message: out.message, Replica: replicaName(r.object, r.index), At: now, ExitCode: out.exitCode,
+		Reason: out.reason, Message: out.message, Replica: replicaName(r.object, r.index), At: now, ExitCode: out.exitCode, NeverRan: out.neverRan,
 	}
 	t.log.Warn("replica failed", "replica", replicaName(r.object, r.index), "reason", out.reason, "failures", s.failures, "next", wait, "message", out.message)
 }

@@ -142,7 +142,11 @@ func (c *Client) note(err error) {
 		why := err.Error()
 		c.lost.Store(&why)
 		if was == nil {
-			c.cfg.Logger.Warn("the control plane does not answer; traffic goes on with the last snapshot", "error", err)
+			goesOn := "traffic goes on with the last snapshot"
+			if c.current.Load() == nil {
+				goesOn = "there is no snapshot yet, so that no caller can be served until it does"
+			}
+			c.cfg.Logger.Warn("the control plane does not answer; "+goesOn, "error", err)
 		}
 	}
 }

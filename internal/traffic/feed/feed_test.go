@@ -234,6 +234,24 @@ func TestRefreshIsSharedAndHonest(t *testing.T) {
 	}
 }
 
+// lockedLog is a log that a test reads while it is written.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // With the control plane away the last snapshot stays, also over a restart of
 // the gateway; another control plane is found by itself.
 func TestGoesOnWithoutControlPlane(t *testing.T) {
@@ -257,6 +275,14 @@ func TestGoesOnWithoutControlPlane(t *testing.T) {
 	}
 	p.follow(t, c)
 	eventually(t, "the other control plane", func() bool { return names(c.Snapshot()) == "elsewhere" && c.Lost() == "" })
+
+	var log lockedLog
+	fresh, err := NewClient(ClientConfig{URLs: []string{p.http.URL}, Token: token, Clock: time.Now, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.follow(t, fresh)
+	eventually(t, "the outage to be told", func() bool { return fresh.Lost() != "" && strings.Contains(log.String(), "there is no snapshot yet") })
 
 	alone := gatewayOf(t, file, p.http.URL)
 	p.follow(t, alone)

@@ -55,7 +55,7 @@ func (g *Gateway) readBody(x *exchange) (*body, error) {
 	case errors.As(err, &known):
 		return nil, known
 	case x.r.Context().Err() != nil:
-		return nil, errGone
+		return nil, x.gone()
 	}
 	return nil, badRequest(&wire.RequestError{
 		Code: "unreadable_body", Err: fmt.Errorf("the request body could not be read to its end: %w", err),

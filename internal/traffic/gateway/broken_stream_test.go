@@ -153,3 +153,59 @@ func TestErrorEventEndsStreamAtOnce(t *testing.T) {
 	}
 	<-left
 }
+
+// TestTornLineEndBeforeTheEnd: CR ends the last event, its LF comes alone, and
+// then nothing: the LF is passed before what is added.
+func TestTornLineEndBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	finished := strings.ReplaceAll(chunkEvent("a")+stopEvent, "\n", "\r\n")
+	unfinished := strings.ReplaceAll(chunkEvent("a"), "\n", "\r\n")
+	for _, sent := range []string{finished, unfinished} {
+		b := setup(t)
+		arrived := make(chan struct{})
+		b.engine("team-a", "m1", "v1", func(w http.ResponseWriter, r *http.Request) {
+			events(sent[:len(sent)-1])(w, r)
+			<-arrived
+			events("\n")(w, r)
+		})
+		answer := b.later(keyA, helloStream)
+		eventually(t, "the first part", func() bool { return b.metrics("modeldock_gateway_first_chunk_seconds")["team-a/m1,v1"] == 1 })
+		close(arrived)
+		added := addedDone
+		if sent == unfinished {
+			added = `data: {"error":{"message":"`
+		}
+		if got := <-answer; !strings.HasPrefix(got.body, sent+added) {
+			t.Errorf("%q, want %q", got.body, sent+added)
+		}
+	}
+}
+
+// TestMissingChoiceIsACut: a proper end without [DONE] is one only if every
+// choice that was asked for has come to its end.
+func TestMissingChoiceIsACut(t *testing.T) {
+	t.Parallel()
+	second := func(event string) string { return strings.Replace(event, `"index":0`, `"index":1`, 1) }
+	one := chunkEvent("a") + stopEvent
+	for _, c := range []struct {
+		n, stream string
+		whole     bool
+	}{
+		{"1", one, true},
+		{"null", one, true},
+		{"2", one, false},
+		{"2", one + second(chunkEvent("b")), false},
+		{"2", one + second(chunkEvent("b")+stopEvent), false},
+		{"2", one + second(chunkEvent("b")) + second(stopEvent), true},
+	} {
+		b := setup(t)
+		b.rawEngine("team-a", "m1", "v1", func(conn *net.TCPConn) {
+			_, _ = io.WriteString(conn, chunkedHead+chunked(c.stream)+"0\r\n\r\n")
+		})
+		got := b.chat(keyA, strings.Replace(helloStream, `"stream"`, `"n":`+c.n+`,"stream"`, 1))
+		r := b.record(got.header.Get("X-Request-Id"))
+		if strings.Contains(got.body, "[DONE]") != c.whole || (got.err == nil) != c.whole || (r.Outcome == traffic.Completed) != c.whole {
+			t.Errorf("n=%s, %q: %q, %v, %s", c.n, c.stream, got.body, got.err, r.Outcome)
+		}
+	}
+}

@@ -82,7 +82,7 @@ func TestEveryErrorIsOpenAIShaped(t *testing.T) {
 		{"foreign model", "POST", chat, keyA, ask("team-b/m2"), 404, "model_not_found", traffic.NotFound},
 		{"waiting room full", "POST", chat, keyA, ask("full"), 429, "waiting_room_full", traffic.RejectedFull},
 		{"cold timeout", "POST", chat, keyA, ask("cold"), 503, "model_loading", traffic.ExpiredWaiting},
-		{"model failed", "POST", chat, keyA, ask("broken"), 503, "model_failed", traffic.UpstreamError},
+		{"model failed", "POST", chat, keyA, ask("broken"), 503, "model_failed", traffic.ExpiredWaiting},
 		{"refused", "POST", chat, keyA, ask("refuses"), 503, "upstream_unreachable", traffic.UpstreamError},
 		{"dies before the answer", "POST", chat, keyA, ask("dies"), 502, "upstream_cut", traffic.UpstreamCut},
 		{"500 text", "POST", chat, keyA, ask("text500"), 502, "upstream_error", traffic.UpstreamError},

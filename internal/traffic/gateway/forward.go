@@ -58,8 +58,7 @@ func (g *Gateway) forward(x *exchange, op operation, address string, b *body) (*
 func (g *Gateway) unreached(x *exchange, err error, sending time.Time) error {
 	if x.r.Context().Err() != nil {
 		x.rec.SentAt = sending
-		g.metrics.upstreamCancels.Inc()
-		return errGone
+		return x.gone()
 	}
 	// The error itself names addresses: it is for the log, not for the caller.
 	g.cfg.Logger.Warn("replica did not answer", "requestID", x.rec.RequestID, "endpoint", x.rec.EndpointUID, "error", err)

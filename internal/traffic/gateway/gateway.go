@@ -88,7 +88,7 @@ type Gateway struct {
 	bodies     bodies
 	buffers    buffers
 	streams    sync.Pool // of *streamRelay
-	floods     sync.Pool // of *[wideWindow]byte
+	floods     sync.Pool // of *[wideSpace]byte
 	metrics    *metrics
 	unwatch    func()
 }

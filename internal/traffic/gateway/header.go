@@ -55,6 +55,9 @@ func hopByHop(name string) bool {
 // private are the caller's credentials and what names identities, addresses
 // and this product's own controls.
 func private(name string) bool {
+	if strings.Contains(name, "_") { // many servers take it for a hyphen
+		name = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	}
 	switch name {
 	case "Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Cookie", "Cookie2", "X-Csrf-Token",
 		"Forwarded", "X-Real-Ip", "X-Request-Id", "Accept-Encoding", "Origin", "Referer":

@@ -29,7 +29,7 @@ func TestNothingPrivateReachesTheEngine(t *testing.T) {
 	})
 	got := b.chat(keyA, helloChat,
 		"X-Api-Key", keyA, "Api-Key", keyA, "Cookie", "session="+keyA, "Proxy-Authorization", "Basic "+keyA,
-		"X-ModelDock-Tenant", "admin", "X-Modeldock-Wait", "5", "X-Forwarded-For", "1.2.3.4", "X-Forwarded-Host", "h",
+		"X-ModelDock-Tenant", "admin", "X-Modeldock-Wait", "5", "x_modeldock_tenant", "admin", "X-Modeldock_Priority", "batch", "x_forwarded_for", "1.2.3.4", "X-Forwarded-For", "1.2.3.4", "X-Forwarded-Host", "h",
 		"Forwarded", "for=1.2.3.4", "X-Real-Ip", "1.2.3.4", "Connection", "X-Foo, X-Request-Id", "X-Foo", "1", "Te", "trailers",
 		"X-Request-Id", "mine", "Idempotency-Key", "i1", "X-Kept", "yes", "Traceparent", "00-1-2-01", "Openai-Project", "p")
 	h := <-seen

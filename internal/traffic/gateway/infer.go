@@ -26,7 +26,14 @@ func (g *Gateway) infer(x *exchange, op operation) error {
 type manner struct {
 	stream    bool // events were asked for
 	dropUsage bool // but not the usage that the gateway needs
+	// transcript is for engines that know no streams of them: they answer as
+	// if none was asked for, as OpenAI's whisper-1 does.
+	transcript bool
+	choices    int64 // that were asked for; 0: it is not said
 }
+
+// events tells that nothing but events is an answer.
+func (m manner) events() bool { return m.stream && !m.transcript }
 
 // ask finds out who asks what, and returns the head of a replica's answer. It
 // returns none, and no error, if the answer was kept from an earlier request
@@ -93,7 +100,11 @@ func (g *Gateway) ask(x *exchange, op operation) (*answer, manner, error) {
 	}
 	stream := op.streams && asked.Stream
 	answer, err := g.reach(x, op, model, &asked, body)
-	return answer, manner{stream: stream, dropUsage: stream && op.usage && !asked.AsksUsage}, err
+	as := manner{stream: stream, dropUsage: stream && op.usage && !asked.AsksUsage, transcript: op.form}
+	if op.usage { // of completions
+		as.choices = asked.Choices
+	}
+	return answer, as, err
 }
 
 // scan finds in the body what the gateway has to know.

@@ -34,15 +34,17 @@ func (a *answer) sealed() bool {
 // anything of it is passed on: start is all of it if whole. An engine that
 // crashed behind a 200 must not look like a model that had nothing to say. Of
 // an answer too long to be kept only the first character is judged.
-func (x *exchange) judge(a *answer, start []byte, whole, stream bool) (wire.Chunk, error) {
+func (x *exchange) judge(a *answer, start []byte, whole bool, as manner) (wire.Chunk, error) {
 	text := bytes.TrimLeft(start, " \t\r\n")
 	switch {
 	case x.plain && strings.HasPrefix(a.media(), "text/") && a.media() != "text/html":
 		return wire.Chunk{}, nil // a transcript, which may be empty
 	case len(text) == 0 && whole:
 		return wire.Chunk{}, x.invalidAnswer(fmt.Sprintf("%d with an empty body", a.StatusCode), "")
-	case a.sealed():
+	case a.sealed() && !as.events():
 		return wire.Chunk{}, nil
+	case !whole && as.events():
+		return wire.Chunk{}, x.invalidAnswer(fmt.Sprintf("%d with a long body of JSON where events were asked for", a.StatusCode), "")
 	case !whole && len(text) > 0 && text[0] == '{':
 		return wire.Chunk{}, nil
 	case !whole:
@@ -50,15 +52,17 @@ func (x *exchange) judge(a *answer, start []byte, whole, stream bool) (wire.Chun
 	}
 	said, err := wire.ReadAnswer(text)
 	switch {
-	case err != nil && (stream || !json.Valid(text)):
+	case err != nil && (as.stream || !json.Valid(text)):
 		words := ""
 		if a.media() == "text/plain" {
 			words = presentable(string(text))
 		}
 		return said, x.invalidAnswer(fmt.Sprintf("%d with %d bytes that are not a JSON object", a.StatusCode, len(start)), words)
-	case stream && said.Seen == 0:
+	case as.stream && said.Seen == 0:
 		engine, _ := readEngineError(text)
 		return said, x.invalidAnswer(fmt.Sprintf("%d with JSON that is no completion", a.StatusCode), engine.message)
+	case as.events(): // clients that read events would find none
+		return said, x.invalidAnswer(fmt.Sprintf("%d with JSON where events were asked for", a.StatusCode), "")
 	}
 	return said, nil
 }

@@ -19,7 +19,10 @@ func TestSuccessThatIsNone(t *testing.T) {
 	cases := map[string]struct {
 		ask, contentType, body, says string
 	}{
-		"stream: empty":               {helloStream, "", "", "an empty body"},
+		"stream: no type":             {helloStream, "", chunkEvent("a") + doneEvent, "without a content type"},
+		"stream: a completion":        {helloStream, jsonType, wholeChat, "JSON where events were asked for"},
+		"stream: a completion, +json": {helloStream, "Application/Problem+JSON; charset=utf-8", wholeChat, "JSON where events were asked for"},
+		"stream: a long completion":   {helloStream, jsonType, wholeChat + strings.Repeat(" ", 100_000), "JSON where events were asked for"},
 		"stream: empty JSON":          {helloStream, jsonType, "", "an empty body"},
 		"stream: blank JSON":          {helloStream, jsonType, " \n", "an empty body"},
 		"stream: text":                {helloStream, text, "Service starting", "text/plain"},
@@ -83,25 +86,45 @@ func TestEndlessTextIsNotAwaited(t *testing.T) {
 	<-left
 }
 
-// TestJSONForAStream: an engine that cannot stream answers with a completion,
-// which passes as it is.
-func TestJSONForAStream(t *testing.T) {
+// TestTranscriptForAStream: an engine that cannot stream transcripts answers
+// with a whole one, as if it had not been asked to.
+func TestTranscriptForAStream(t *testing.T) {
 	t.Parallel()
-	for _, contentType := range []string{"application/json", "Application/JSON; charset=utf-8", ""} {
+	b := setup(t)
+	b.engine("team-a", "m1", "v1", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"text":"hello"}`)
+	})
+	const form = "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm1\r\n" +
+		"--x\r\nContent-Disposition: form-data; name=\"stream\"\r\n\r\ntrue\r\n--x--\r\n"
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+"/v1/audio/transcriptions", strings.NewReader(form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+keyA)
+	request.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	response, err := b.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if text, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK || string(text) != `{"text":"hello"}` {
+		t.Errorf("%d %q, %v", response.StatusCode, text, err)
+	}
+}
+
+// TestAnswerWithoutAContentType: what is JSON goes out as JSON.
+func TestAnswerWithoutAContentType(t *testing.T) {
+	t.Parallel()
+	long := `{"a":"` + strings.Repeat("x", 100_000) + `"}`
+	for _, body := range []string{wholeChat, long} {
 		b := setup(t)
 		b.rawEngine("team-a", "m1", "v1", func(c *net.TCPConn) {
-			head := "HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(wholeChat)) + "\r\n"
-			if contentType != "" {
-				head += "Content-Type: " + contentType + "\r\n"
-			}
-			_, _ = io.WriteString(c, head+"\r\n"+wholeChat)
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
 		})
-		got := b.chat(keyA, helloStream)
-		if got.status != http.StatusOK || got.body != wholeChat {
-			t.Errorf("%q: %d %s", contentType, got.status, got.body)
-		}
-		if r := b.record(got.header.Get("X-Request-Id")); r.Outcome != traffic.Completed || r.CompletionTokens != 3 {
-			t.Errorf("record %+v", r)
+		got := b.chat(keyA, helloChat)
+		if got.status != http.StatusOK || got.body != body || got.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%d as %q, %d bytes", got.status, got.header.Get("Content-Type"), len(got.body))
 		}
 	}
 }

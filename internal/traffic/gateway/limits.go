@@ -127,13 +127,17 @@ func overLimit(tenant string, r *limit.Refusal) error {
 		status: http.StatusTooManyRequests, kind: typeRateLimit, code: "rate_limit_exceeded", outcome: traffic.RejectedLimit,
 		retryAfter: max(r.Wait, time.Millisecond), dropped: "rejected-limit",
 	}
-	f.message = fmt.Sprintf("%s has used up its %d %s; try again in %d s", of, r.Limit, r.What, retrySeconds(f.retryAfter))
+	left := fmt.Sprintf("%s has %d of its %d %s left, and this request needs %d", of, r.Left, r.Limit, r.What, r.Need)
+	f.message = fmt.Sprintf("%s; try again in %d s", left, retrySeconds(f.retryAfter))
 	switch r.What {
 	case limit.Concurrency:
 		f.message = fmt.Sprintf("%s has %d %s already, which is all that it may have; wait for one to end", of, r.Limit, r.What)
 	case limit.DailyTokens:
 		f.code, f.noRetry = "daily_budget_exhausted", true
-		f.message = fmt.Sprintf("%s has used up its %d %s; the next day begins in %s, at 00:00 UTC", of, r.Limit, r.What, r.Wait.Round(time.Minute))
+		f.message = fmt.Sprintf("%s; the next day begins in %s, at 00:00 UTC", left, r.Wait.Round(time.Minute))
+		if r.Left > 0 {
+			f.message += "; a smaller request, with a smaller max_tokens, may fit before"
+		}
 	}
 	return f
 }

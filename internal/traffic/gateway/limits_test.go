@@ -61,7 +61,7 @@ func TestRequestsOverTheLimit(t *testing.T) {
 	if r.status != 429 || e.Type != "rate_limit_error" || e.Code != "rate_limit_exceeded" || err != nil || wait < 1 || wait > 5 {
 		t.Errorf("%d %+v, Retry-After %q", r.status, e, header(r, "Retry-After"))
 	}
-	if header(r, "X-Modeldock-Dropped-Reason") != "rejected-limit" || header(r, "X-Ratelimit-Remaining-Requests") != "0" || !strings.Contains(e.Message, "12 requests per minute") {
+	if header(r, "X-Modeldock-Dropped-Reason") != "rejected-limit" || header(r, "X-Ratelimit-Remaining-Requests") != "0" || !strings.Contains(e.Message, "0 of its 12 requests per minute left, and this request needs 1;") {
 		t.Errorf("%v %s", r.header, e.Message)
 	}
 	if rec := b.record(header(r, "X-Request-Id")); rec.Outcome != traffic.RejectedLimit || rec.Status != 429 || rec.Model != "m1" {
@@ -193,7 +193,8 @@ func TestDailyBudgetIsNotRetried(t *testing.T) {
 	}
 	r := b.chat(keyA, helloChat) // 10 are spent, and this one may use more than 5
 	e := errorOf(t, r)
-	if after, err := strconv.Atoi(header(r, "Retry-After")); r.status != 429 || e.Code != "daily_budget_exhausted" || header(r, "X-Should-Retry") != "false" || err != nil || after < 1 || after > 120 {
+	if after, err := strconv.Atoi(header(r, "Retry-After")); r.status != 429 || e.Code != "daily_budget_exhausted" || header(r, "X-Should-Retry") != "false" || err != nil || after < 1 || after > 120 ||
+		!strings.Contains(e.Message, "5 of its 15 tokens per day left, and this request needs 15;") || !strings.Contains(e.Message, "a smaller request") {
 		t.Errorf("%d %+v %v", r.status, e, r.header)
 	}
 }

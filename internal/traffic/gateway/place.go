@@ -62,6 +62,9 @@ func (g *Gateway) place(x *exchange, m *traffic.Model) (*route.Lease, error) {
 		}
 		return nil, err
 	}
+	if err := g.unsatisfiable(m, w.demand.Class); err != nil {
+		return nil, err
+	}
 	return g.wait(x, m, k)
 }
 
@@ -85,16 +88,24 @@ func (g *Gateway) wait(x *exchange, m *traffic.Model, k route.Key) (*route.Lease
 	leave := g.classed.enter(k, w.demand.Class)
 	lease, err := g.room.Wait(x.r.Context(), queueKey{k, w.demand.Class}, guest)
 	leave()
-	x.rec.QueuedFor += g.cfg.Clock().Sub(since)
+	if guest.Timeout > 0 && !turnedAway(err) {
+		x.rec.QueuedFor += g.cfg.Clock().Sub(since)
+	}
 	if err != nil {
-		return nil, g.notPlaced(m, w, err)
+		return nil, g.notPlaced(x, m, err)
 	}
 	w.charged += w.demand.Tokens
 	if x.r.Context().Err() != nil { // it left while it was handed the place
 		g.giveBack(lease)
-		return nil, errGone
+		return nil, x.gone()
 	}
 	return lease, nil
+}
+
+// turnedAway tells that the waiting room was full for a request that had not
+// waited.
+func turnedAway(err error) bool {
+	return errors.Is(err, waitroom.ErrFull) || errors.Is(err, waitroom.ErrTenantFull) || errors.Is(err, waitroom.ErrMemory)
 }
 
 func (g *Gateway) progressEvery() time.Duration {
@@ -105,7 +116,7 @@ func (g *Gateway) progressEvery() time.Duration {
 }
 
 // notPlaced turns the reason for which a wait ended into the answer.
-func (g *Gateway) notPlaced(m *traffic.Model, w *wish, err error) error {
+func (g *Gateway) notPlaced(x *exchange, m *traffic.Model, err error) error {
 	switch {
 	case errors.Is(err, waitroom.ErrFull):
 		return g.roomFull(m)
@@ -116,12 +127,12 @@ func (g *Gateway) notPlaced(m *traffic.Model, w *wish, err error) error {
 	case errors.Is(err, waitroom.ErrEvicted):
 		g.metrics.evictions.Inc()
 		return g.evicted(m)
-	case errors.Is(err, waitroom.ErrTimeout) && w.demand.Choosy():
+	case errors.Is(err, waitroom.ErrTimeout) && x.wish.demand.Choosy():
 		return g.refusedByAll(m)
 	case errors.Is(err, waitroom.ErrTimeout):
-		return g.waitedTooLong(m, w.patience)
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		return errGone
+		return g.waitedTooLong(m, &x.wish)
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errStopped):
+		return x.gone()
 	}
 	return err
 }

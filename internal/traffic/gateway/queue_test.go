@@ -270,8 +270,8 @@ func TestDrainEndsWaits(t *testing.T) {
 	}
 }
 
-// TestAccelerator: only replicas on such cards, and who waits for one holds up
-// nobody.
+// TestAccelerator: only replicas on such cards, who waits for one holds up
+// nobody, and nobody waits for one that is not there.
 func TestAccelerator(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -279,6 +279,20 @@ func TestAccelerator(t *testing.T) {
 	a100 := b.replica("p1", 1, answer)
 	a100.CardModel = "NVIDIA A100-SXM4-80GB"
 	b.table.Upsert(a100)
+	none := b.chat(keyA, helloChat, "X-Modeldock-Accelerator", "H200")
+	if e := errorOf(t, none); none.status != 400 || e.Code != "accelerator_unavailable" ||
+		!strings.Contains(e.Message, "x-modeldock-accelerator") || !strings.Contains(e.Message, a100.CardModel) {
+		t.Errorf("%d %s", none.status, none.body)
+	}
+	hold := make(chan struct{})
+	h200 := b.replica("p2", 1, func(w http.ResponseWriter, r *http.Request) {
+		<-hold
+		answer(w, r)
+	})
+	h200.CardModel = "NVIDIA H200"
+	b.table.Upsert(h200)
+	first := b.later(keyA, helloChat, "X-Modeldock-Accelerator", "H200")
+	eventually(t, "the first to run", func() bool { return b.table.InFlight("p2") == 1 })
 	wants := b.later(keyA, helloChat, "X-Modeldock-Accelerator", "H200")
 	eventually(t, "it to wait", func() bool { return b.waiting("m1") == 1 })
 	for range 5 {
@@ -286,9 +300,8 @@ func TestAccelerator(t *testing.T) {
 			t.Fatalf("%d %s", got.status, got.body)
 		}
 	}
-	h200 := b.replica("p2", 1, answer)
-	h200.CardModel = "NVIDIA H200"
-	b.table.Upsert(h200)
+	close(hold)
+	<-first
 	got := <-wants
 	if r := b.record(got.header.Get("X-Request-Id")); got.status != 200 || r.EndpointUID != "p2" {
 		t.Errorf("%d, served by %s", got.status, r.EndpointUID)

@@ -3,9 +3,11 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"modeldock.io/internal/traffic"
+	"modeldock.io/internal/traffic/gateway/wire"
 	"modeldock.io/internal/traffic/waitroom"
 )
 
@@ -25,7 +27,7 @@ func hopeless(m *traffic.Model) error {
 		return nil
 	}
 	return &failure{
-		status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "model_failed", outcome: traffic.UpstreamError,
+		status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "model_failed", outcome: traffic.ExpiredWaiting,
 		message: fmt.Sprintf("the model %q cannot be loaded: %s; its owner sees details with \"modeldock explain %s\"",
 			m.Name+"@"+m.Version, m.Failure, m.RequestID),
 		retryAfter: 60 * time.Second, dropped: droppedFailed,
@@ -105,13 +107,39 @@ func (g *Gateway) evicted(m *traffic.Model) error {
 	})
 }
 
-func (g *Gateway) waitedTooLong(m *traffic.Model, patience time.Duration) error {
+// unsatisfiable refuses at once to wait for a card that no ready replica runs
+// on: nothing says that one ever will. While none is ready, one may come.
+func (g *Gateway) unsatisfiable(m *traffic.Model, class string) error {
+	if class == "" || !g.cfg.Table.Ready(keyOf(m)) {
+		return nil
+	}
+	cards, found := g.cfg.Table.Cards(keyOf(m), class)
+	if found {
+		return nil
+	}
+	there := strings.Join(cards, ", ")
+	if there == "" {
+		there = "cards whose model is not known"
+	}
+	return badRequest(&wire.RequestError{Code: "accelerator_unavailable", Err: fmt.Errorf(
+		"no ready replica of the model %q runs on a card whose name contains %q, which the header x-modeldock-accelerator asks for; they run on %s: "+
+			"ask for one of these or leave the header out", m.Name+"@"+m.Version, class, there)})
+}
+
+func (g *Gateway) waitedTooLong(m *traffic.Model, w *wish) error {
+	if err := g.unsatisfiable(m, w.demand.Class); err != nil {
+		return err // the last replica on such a card is gone
+	}
 	code := "model_loading"
 	if g.cfg.Table.Ready(keyOf(m)) {
 		code = "no_capacity"
 	}
+	among := ""
+	if w.demand.Class != "" {
+		among = fmt.Sprintf(" (of those whose card's name contains %q, as x-modeldock-accelerator asks)", w.demand.Class)
+	}
 	return g.refusal(m, http.StatusServiceUnavailable, code, droppedTimeout, traffic.ExpiredWaiting, func(s int) string {
-		return fmt.Sprintf("%s and none took the request within %s; try again in %d s", g.state(m), patience.Round(time.Millisecond), s)
+		return fmt.Sprintf("%s and none took the request within %s%s; try again in %d s", g.state(m), w.patience.Round(time.Millisecond), among, s)
 	})
 }
 

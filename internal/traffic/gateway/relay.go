@@ -30,12 +30,14 @@ func (g *Gateway) relay(x *exchange, a *answer, as manner) error {
 		if !as.stream || !a.keepable() {
 			x.fill = nil
 		}
-		return g.relayStream(x, a, as.dropUsage)
+		return g.relayStream(x, a, as)
+	case as.events() && a.media() == "":
+		return x.invalidAnswer(fmt.Sprintf("%d without a content type where events were asked for", a.StatusCode), "")
 	case as.stream && !a.mayBeJSON():
 		// Not read to its end: it may be one that never comes.
 		return x.invalidAnswer(fmt.Sprintf("%d with content type %.60q where events were asked for", a.StatusCode, a.media()), "")
 	}
-	return g.relayBody(x, a, as.stream)
+	return g.relayBody(x, a, as)
 }
 
 // decode undoes the compression of an engine that compresses although it was
@@ -84,8 +86,7 @@ func engineFailure(status int, message string) *failure {
 // sourceFailed says why the engine's answer could not be read to its end.
 func (x *exchange) sourceFailed(err error) error {
 	if x.r.Context().Err() != nil {
-		x.g.metrics.upstreamCancels.Inc()
-		return errGone
+		return x.gone()
 	}
 	x.g.cfg.Logger.Warn("replica broke off its answer", "requestID", x.rec.RequestID, "endpoint", x.rec.EndpointUID, "error", err)
 	return &failure{
@@ -95,11 +96,10 @@ func (x *exchange) sourceFailed(err error) error {
 	}
 }
 
-// send writes to the caller; an error means that the caller left.
+// send writes to the caller; an error means that the caller left, or is cut off.
 func (x *exchange) send(p []byte) error {
 	if _, err := x.w.Write(p); err != nil { //nolint:gosec // an engine's answer passes as it is, that is the purpose
-		x.g.metrics.upstreamCancels.Inc()
-		return errGone
+		return x.gone()
 	}
 	return nil
 }
@@ -108,8 +108,7 @@ func (x *exchange) send(p []byte) error {
 func (x *exchange) flush(rc *http.ResponseController) error {
 	err := rc.Flush()
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		x.g.metrics.upstreamCancels.Inc()
-		return errGone
+		return x.gone()
 	}
 	return nil
 }

@@ -9,13 +9,16 @@ import (
 	"modeldock.io/internal/traffic/gateway/wire"
 )
 
+// errHalf ends an answer whose connection closed before its JSON was complete.
+var errHalf = errors.New("the connection was closed in the middle of the JSON, and nothing else tells where the answer ends")
+
 // keptTail is how much of a long answer's end is searched for the usage.
 const keptTail = 8 << 10
 
 // relayBody passes an answer that is no stream. The beginning is read before
 // the status is sent, so that an engine that dies in a short answer is still
 // an error with a status of its own.
-func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
+func (g *Gateway) relayBody(x *exchange, a *answer, as manner) error {
 	buffer := g.buffers.get()
 	defer g.buffers.pool.Put(buffer)
 	n, whole, err := readStart(a.source, buffer[:])
@@ -23,12 +26,15 @@ func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
 	if err != nil {
 		return x.sourceFailed(err)
 	}
-	said, err := x.judge(a, buffer[:n], whole, stream)
+	said, err := x.judge(a, buffer[:n], whole, as)
 	if err != nil {
 		return err
 	}
 	header := x.w.Header()
 	returnHeader(header, a, x.rec.Version)
+	if a.media() == "" && !a.sealed() { // it is JSON, or judge would not have let it pass
+		header["Content-Type"] = []string{"application/json"}
+	}
 	switch {
 	case whole:
 		header["Content-Length"] = []string{strconv.Itoa(n)}
@@ -39,7 +45,7 @@ func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
 	if whole {
 		x.usage(said.Usage)
 		x.settle()
-		x.keepBody(a, stream)
+		x.keepBody(a, as.stream)
 	}
 	x.start(a.StatusCode)
 	if err := x.send(buffer[:n]); err != nil {
@@ -52,10 +58,10 @@ func (g *Gateway) relayBody(x *exchange, a *answer, stream bool) error {
 	x.rec.LastByteAt = x.now()
 	x.contentDelivered(x.rec.LastByteAt, false)
 	if !whole {
-		if err := x.relayRest(a.source, rc, buffer[:], n); err != nil {
+		if err := x.relayRest(a, rc, buffer[:], n); err != nil {
 			return err
 		}
-		x.keepBody(a, stream)
+		x.keepBody(a, as.stream)
 	}
 	x.completed(x.rec.LastByteAt)
 	return nil
@@ -77,11 +83,17 @@ func readStart(src io.Reader, buf []byte) (n int, whole bool, err error) {
 }
 
 // relayRest passes what did not fit into the first buffer, which still holds
-// the n bytes before it.
-func (x *exchange) relayRest(src io.Reader, rc *http.ResponseController, buf []byte, n int) error {
+// the n bytes before it. Where the end of the connection is all that tells the
+// answer's end, the JSON has to be complete by then.
+func (x *exchange) relayRest(a *answer, rc *http.ResponseController, buf []byte, n int) error {
+	var whole *wire.Whole
+	if a.Unframed() && !a.sealed() && a.mayBeJSON() {
+		whole = new(wire.Whole)
+		whole.Add(buf[:n])
+	}
 	tail := append(make([]byte, 0, 2*keptTail), buf[max(0, n-keptTail):n]...)
 	for {
-		n, err := src.Read(buf)
+		n, err := a.source.Read(buf)
 		if n > 0 {
 			if err := x.send(buf[:n]); err != nil {
 				return err
@@ -89,8 +101,13 @@ func (x *exchange) relayRest(src io.Reader, rc *http.ResponseController, buf []b
 			x.rec.LastByteAt = x.now()
 			x.keep(buf[:n])
 			tail = keepTail(tail, buf[:n])
+			if whole != nil {
+				whole.Add(buf[:n])
+			}
 		}
 		switch {
+		case errors.Is(err, io.EOF) && whole != nil && !whole.Ended():
+			return x.sourceFailed(errHalf)
 		case errors.Is(err, io.EOF):
 			x.usage(wire.ReadTailUsage(tail))
 			x.settle()

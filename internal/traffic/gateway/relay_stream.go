@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/bits"
 	"net/http"
 	"time"
 
@@ -17,6 +18,7 @@ const (
 	maxHeld = 256 << 10
 	// wideWindow is how much of a flood is read at once.
 	wideWindow = 32 << 10
+	wideSpace  = frameHead + wideWindow + frameTail
 	// afterDone is how long an engine may keep its connection open after
 	// [DONE] before it is taken as the end.
 	afterDone = time.Second
@@ -29,17 +31,20 @@ type streamRelay struct {
 	rc        *http.ResponseController
 	cancel    func() // breaks the engine's connection
 	dropUsage bool
+	choices   int  // that were asked for, as far as they can be told apart
 	dropLF    bool // the usage that was left out ended in CR; its LF may follow
 	// contentType of the answer, for the cache.
 	contentType string
 
 	scan   wire.EventScanner
 	reader wire.Reader
-	base   [smallBuffer]byte // the first window, which most streams never outgrow
-	wide   *[wideWindow]byte // the window of a flood; nil: there is none
-	full   bool              // the last read left hardly any room
-	window []byte            // window[:filled] was read
+	base   [frameHead + smallBuffer + frameTail]byte // the space of the first window, which most streams never outgrow
+	wide   *[wideSpace]byte                          // that of a flood's window; nil: there is none
+	full   bool                                      // the last read left hardly any room
+	window []byte                                    // window[:filled] was read
 	filled int
+	frames frames
+	held   bool // something was written and lies in net/http's buffers
 	unsent bool // something was written and not flushed
 
 	content     bool     // content was passed, perhaps not flushed yet
@@ -52,15 +57,15 @@ type streamRelay struct {
 // relayStream passes events byte for byte, flushed with every read. One event
 // may be left out (the usage that only we asked for) and one may be added: the
 // error that says that the stream is broken.
-func (g *Gateway) relayStream(x *exchange, a *answer, dropUsage bool) error {
+func (g *Gateway) relayStream(x *exchange, a *answer, as manner) error {
 	s, _ := g.streams.Get().(*streamRelay)
 	if s == nil {
 		s = new(streamRelay)
 	}
-	s.reset(x, a.Abort, dropUsage)
+	s.reset(x, a.Abort, as)
 	defer func() {
 		s.narrow()
-		s.x, s.rc, s.cancel, s.window = nil, nil, nil, nil
+		s.x, s.rc, s.cancel, s.window, s.frames = nil, nil, nil, nil, frames{}
 		g.streams.Put(s)
 	}()
 	if err := s.begin(a); err != nil {
@@ -86,15 +91,21 @@ func (s *streamRelay) begin(a *answer) error {
 	_ = s.rc.SetWriteDeadline(time.Time{})
 	x.start(a.StatusCode)
 	x.events = false // from here on the relay knows where an event may stand
-	return x.flush(s.rc)
+	if err := x.flush(s.rc); err != nil {
+		return err
+	}
+	s.frames.conn = framesOf(x)
+	return nil
 }
 
 // reset prepares a relay that served another stream before.
-func (s *streamRelay) reset(x *exchange, cancel func(), dropUsage bool) {
-	s.x, s.rc, s.cancel, s.dropUsage = x, http.NewResponseController(x.w), cancel, dropUsage
+func (s *streamRelay) reset(x *exchange, cancel func(), as manner) {
+	s.x, s.rc, s.cancel, s.dropUsage = x, http.NewResponseController(x.w), cancel, as.dropUsage
+	s.choices = int(min(max(as.choices, 1), 64)) // of which Seen and Ended are bits
 	s.scan = wire.EventScanner{}
 	s.reader = wire.Reader{}
-	s.window, s.filled, s.unsent, s.dropLF = s.base[:], 0, false, false
+	s.use(s.base[:])
+	s.filled, s.held, s.unsent, s.dropLF = 0, false, false, false
 	s.content, s.seen, s.ended, s.done, s.broken, s.lastByte = false, 0, 0, false, nil, 0
 }
 
@@ -128,11 +139,17 @@ func (s *streamRelay) widen() {
 	if len(s.window) >= wideWindow {
 		return
 	}
-	if s.wide, _ = s.x.g.floods.Get().(*[wideWindow]byte); s.wide == nil {
-		s.wide = new([wideWindow]byte)
+	if s.wide, _ = s.x.g.floods.Get().(*[wideSpace]byte); s.wide == nil {
+		s.wide = new([wideSpace]byte)
 	}
-	copy(s.wide[:], s.window[:s.filled])
-	s.window = s.wide[:]
+	s.use(s.wide[:])
+}
+
+// use makes the window that of another space, with what was read and fits.
+func (s *streamRelay) use(space []byte) {
+	window := framed(space)
+	copy(window, s.window[:min(s.filled, len(s.window))])
+	s.window, s.frames.space = window, space
 }
 
 // pass writes all complete events of the window. It ends the stream after an
@@ -157,7 +174,7 @@ func (s *streamRelay) pass() (ended bool, err error) {
 			if win[to] == '\n' { // the rest of the line end before it
 				to++
 			}
-			err = s.write(win[from:to])
+			err = s.write(from, to)
 			from = event.End
 			s.dropLF = event.End == len(win) && win[event.End-1] == '\r'
 		}
@@ -170,7 +187,7 @@ func (s *streamRelay) pass() (ended bool, err error) {
 			return true, err
 		}
 	}
-	if err := s.write(win[from:to]); err != nil {
+	if err := s.write(from, to); err != nil {
 		return true, err
 	}
 	if failed != nil {
@@ -224,8 +241,11 @@ func (s *streamRelay) flush(goesOn bool) error {
 		return nil
 	}
 	s.unsent = false
-	if err := s.x.flush(s.rc); err != nil {
-		return err
+	if s.held {
+		s.held = false
+		if err := s.x.flush(s.rc); err != nil {
+			return err
+		}
 	}
 	if !s.x.rec.DoneAt.IsZero() {
 		return nil // what comes after [DONE] is no part of the answer
@@ -249,39 +269,61 @@ func (s *streamRelay) flush(goesOn bool) error {
 	return nil
 }
 
-func (s *streamRelay) write(p []byte) error {
+// write passes window[from:to] on.
+func (s *streamRelay) write(from, to int) error {
+	if from == to || s.frames.conn == nil {
+		return s.add(s.window[from:to])
+	}
+	s.sends(s.window[from:to])
+	if err := s.frames.write(from, to); err != nil {
+		return s.x.gone()
+	}
+	return nil
+}
+
+// add writes what is not in the window; it is held until it is flushed.
+func (s *streamRelay) add(p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
+	s.sends(p)
+	s.held = true
+	return s.x.send(p)
+}
+
+// sends notes what is about to be written.
+func (s *streamRelay) sends(p []byte) {
 	s.lastByte, s.unsent = p[len(p)-1], true
 	s.x.keep(p)
 	if s.done { // the end must not be seen before what it means is true
 		s.conclude()
 	}
-	return s.x.send(p)
 }
 
 // conclude settles a stream whose end is about to be sent, and keeps it if all
 // of it was there.
 func (s *streamRelay) conclude() {
 	s.x.settle()
-	if s.x.fill != nil && s.broken == nil && s.seen != 0 && s.ended == s.seen {
+	if s.x.fill != nil && s.broken == nil && s.finished() {
 		s.x.store(s.contentType)
 	}
 	s.x.fill = nil
+}
+
+// finished tells that all choices that were asked for came to their end.
+func (s *streamRelay) finished() bool {
+	return s.ended == s.seen && bits.OnesCount64(s.ended) >= s.choices
 }
 
 // makeRoom grows a full window, or passes on an event that is too long to be
 // kept.
 func (s *streamRelay) makeRoom() error {
 	if len(s.window) < maxHeld {
-		grown := make([]byte, min(4*len(s.window), maxHeld))
-		copy(grown, s.window)
-		s.window = grown
+		s.use(make([]byte, frameHead+min(4*len(s.window), maxHeld)+frameTail))
 		s.narrow()
 		return nil
 	}
-	if err := s.write(s.window); err != nil {
+	if err := s.write(0, len(s.window)); err != nil {
 		return err
 	}
 	s.filled = 0
@@ -292,21 +334,23 @@ func (s *streamRelay) makeRoom() error {
 
 // end decides what the end of the engine's answer means.
 func (s *streamRelay) end(cause error) error {
-	if s.x.r.Context().Err() != nil && !s.done {
+	if s.x.left() && !s.done {
 		return s.x.sourceFailed(cause)
 	}
 	if err := s.passLineEnd(); err != nil {
 		return err
 	}
-	if ended, err := s.passTail(); ended || err != nil {
-		return err
+	if !s.x.stopped() { // else the gateway itself tore it
+		if ended, err := s.passTail(); ended || err != nil {
+			return err
+		}
 	}
 	clean := errors.Is(cause, io.EOF)
-	if !s.done && clean && s.ended != 0 && s.ended == s.seen {
+	if !s.done && clean && s.finished() {
 		// All choices are finished: only the formality is missing.
 		s.done = true
 		s.x.fill = nil // it was cut all the same
-		if err := s.write([]byte("data: [DONE]\n\n")); err != nil {
+		if err := s.add([]byte("data: [DONE]\n\n")); err != nil {
 			return err
 		}
 		if err := s.flush(false); err != nil {
@@ -326,15 +370,15 @@ func (s *streamRelay) end(cause error) error {
 	return errAborted
 }
 
-// passLineEnd passes what is left of the empty line after [DONE]: its CR ends
+// passLineEnd passes what is left of the last event's empty line: its CR ends
 // the event, and its LF may come in a segment of its own.
 func (s *streamRelay) passLineEnd() error {
-	if !s.done || s.filled == 0 || len(bytes.Trim(s.window[:s.filled], "\r\n")) > 0 {
+	if s.filled == 0 || len(bytes.Trim(s.window[:s.filled], "\r\n")) > 0 {
 		return nil
 	}
-	rest := s.window[:s.filled]
+	rest := s.filled
 	s.filled = 0
-	if err := s.write(rest); err != nil {
+	if err := s.write(0, rest); err != nil {
 		return err
 	}
 	return s.flush(false)
@@ -355,7 +399,7 @@ func (s *streamRelay) passTail() (ended bool, err error) {
 	switch kind := s.reader.Read(event).Kind; {
 	case kind == wire.Done:
 		s.done = true
-		if err := s.write(win); err != nil {
+		if err := s.add(win); err != nil {
 			return true, err
 		}
 		return false, s.flush(false)
@@ -381,7 +425,7 @@ func (s *streamRelay) fail(f *failure) error {
 	if s.lastByte == '\r' {
 		event = append([]byte("\n"), event...) // an engine that tore CRLF
 	}
-	if err := s.write(event); err != nil {
+	if err := s.add(event); err != nil {
 		return err
 	}
 	return s.flush(false)
@@ -389,8 +433,8 @@ func (s *streamRelay) fail(f *failure) error {
 
 // shrink gives a grown window back as soon as it is not needed any more.
 func (s *streamRelay) shrink() {
-	if len(s.window) > len(s.base) && s.filled == 0 && !s.full {
-		s.window = s.base[:]
+	if len(s.window) > smallBuffer && s.filled == 0 && !s.full {
+		s.use(s.base[:])
 		s.narrow()
 	}
 }

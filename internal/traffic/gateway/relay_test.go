@@ -349,3 +349,34 @@ func TestUsageLeftOutOfTornLines(t *testing.T) {
 		}
 	}
 }
+
+// TestHalfAnswerWithoutAFrame: an engine that ends its answer by closing the
+// connection cannot be told from one that was cut, except by the JSON.
+func TestHalfAnswerWithoutAFrame(t *testing.T) {
+	t.Parallel()
+	whole := `{"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat(`a\"{`, 50_000) + `"},"finish_reason":"stop"}]}`
+	for name, c := range map[string]struct {
+		body    string
+		outcome traffic.Outcome
+	}{
+		"whole":                {whole, traffic.Completed},
+		"whole with line end":  {whole + "\r\n", traffic.Completed},
+		"cut in the string":    {whole[:len(whole)/2], traffic.UpstreamCut},
+		"cut before the brace": {whole[:len(whole)-1], traffic.UpstreamCut},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.rawEngine("team-a", "m1", "v1", func(conn *net.TCPConn) {
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"+c.body)
+			})
+			got := b.chat(keyA, helloChat)
+			if got.status != http.StatusOK || got.body != c.body || (got.err == nil) != (c.outcome == traffic.Completed) {
+				t.Errorf("%d with %d bytes, %v", got.status, len(got.body), got.err)
+			}
+			if r := b.record(got.header.Get("X-Request-Id")); r.Outcome != c.outcome {
+				t.Errorf("outcome %s", r.Outcome)
+			}
+		})
+	}
+}

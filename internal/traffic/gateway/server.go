@@ -28,6 +28,7 @@ type Server struct {
 	*http.Server
 	// Connections bounds how many callers are connected; nil: nobody does.
 	Connections *Connections
+	cut         context.CancelCauseFunc // ends all requests
 }
 
 // NewServer returns a server for handler with limits that fit long answers: a
@@ -37,7 +38,9 @@ type Server struct {
 // for clients that know beforehand, without. It has no address; hand it a
 // listener.
 func NewServer(handler http.Handler) *Server {
-	return &Server{Server: &http.Server{
+	base, cut := context.WithCancelCause(context.Background())
+	return &Server{cut: cut, Server: &http.Server{
+		BaseContext:       func(net.Listener) context.Context { return base },
 		Handler:           answeredBy(handler),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       2 * time.Minute,

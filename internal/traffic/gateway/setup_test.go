@@ -26,6 +26,7 @@ type bench struct {
 	url      string
 	table    *route.Table
 	gateway  *gateway.Gateway
+	server   *gateway.Server
 	records  *memoryRecorder
 	registry *prometheus.Registry
 	snapshot atomic.Pointer[traffic.Snapshot]
@@ -110,13 +111,13 @@ func setup(t *testing.T, adjust ...func(*gateway.Config)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := gateway.NewServer(b.gateway)
-	go func() { _ = server.Serve(listener) }()
+	b.server = gateway.NewServer(b.gateway)
+	go func() { _ = b.server.Serve(listener) }()
 	b.url = "http://" + listener.Addr().String()
 	b.client = &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	t.Cleanup(func() {
 		b.client.CloseIdleConnections()
-		_ = server.Close()
+		_ = b.server.Close()
 		b.gateway.Close()
 	})
 	return b

@@ -49,25 +49,28 @@ func refill(level, want float64, perMinute int64) time.Duration {
 // several it is the one that takes longest: coming back earlier is in vain.
 func (s Scope) judge(f Figures, tokens int64, now time.Time) *Refusal {
 	var worst *Refusal
-	refuse := func(what What, limit int64, wait time.Duration) {
+	refuse := func(what What, limit int64, left, need float64, wait time.Duration) {
 		if worst == nil || wait > worst.Wait {
-			worst = &Refusal{What: what, Key: s.Key != "", Limit: limit, Wait: wait}
+			worst = &Refusal{
+				What: what, Key: s.Key != "", Limit: limit, Wait: wait,
+				Left: int64(math.Max(0, math.Floor(left+Slack))), Need: int64(math.Ceil(need)),
+			}
 		}
 	}
 	r := s.Rates
 	if r.RequestsPerMinute > 0 && f.Requests < 1-Slack {
-		refuse(Requests, r.RequestsPerMinute, refill(f.Requests, 1, r.RequestsPerMinute))
+		refuse(Requests, r.RequestsPerMinute, f.Requests, 1, refill(f.Requests, 1, r.RequestsPerMinute))
 	}
 	if r.TokensPerMinute > 0 {
 		if need := Need(tokens, Capacity(r.TokensPerMinute, s.Window)); f.Tokens < need-Slack {
-			refuse(Tokens, r.TokensPerMinute, refill(f.Tokens, need, r.TokensPerMinute))
+			refuse(Tokens, r.TokensPerMinute, f.Tokens, need, refill(f.Tokens, need, r.TokensPerMinute))
 		}
 	}
 	if r.Concurrency > 0 && f.Held >= r.Concurrency {
-		refuse(Concurrency, r.Concurrency, time.Second) // nobody knows when one ends
+		refuse(Concurrency, r.Concurrency, 0, 1, time.Second) // nobody knows when one ends
 	}
-	if r.TokensPerDay > 0 && f.DayUsed+min(tokens, r.TokensPerDay) > r.TokensPerDay {
-		refuse(DailyTokens, r.TokensPerDay, untilTomorrow(now))
+	if need := min(tokens, r.TokensPerDay); r.TokensPerDay > 0 && f.DayUsed+need > r.TokensPerDay {
+		refuse(DailyTokens, r.TokensPerDay, float64(r.TokensPerDay-f.DayUsed), float64(need), untilTomorrow(now))
 	}
 	return worst
 }

@@ -84,6 +84,8 @@ type Refusal struct {
 	What  What
 	Key   bool // of the key, not of the tenant
 	Limit int64
+	Left  int64 // of what may come at once, or of the day
+	Need  int64 // what the request takes of it
 	Wait  time.Duration
 }
 

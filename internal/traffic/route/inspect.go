@@ -57,6 +57,19 @@ func (t *Table) Seen(owner, requestID string) []Sighting {
 	return seen
 }
 
+// Cards lists the models of the cards that the ready replicas of k run on, as
+// far as they are known, and tells whether one of them is of the class.
+func (t *Table) Cards(k Key, class string) (models []string, found bool) {
+	for _, r := range t.view.Load().byKey[k] {
+		found = found || ofClass(&r.endpoint, class)
+		if card := r.endpoint.CardModel; card != "" && !slices.Contains(models, card) {
+			models = append(models, card)
+		}
+	}
+	slices.Sort(models)
+	return models, found
+}
+
 // Endpoints lists what takes requests now, by UID.
 func (t *Table) Endpoints() []traffic.Endpoint {
 	t.mu.Lock()

@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -198,6 +199,11 @@ func TestClassAndAvoidance(t *testing.T) {
 	}
 	if _, ok := table.Acquire(versionOne, &Demand{Class: "B300"}); ok {
 		t.Error("a class that nobody has was found")
+	}
+	for class, want := range map[string]bool{"b300": false, "h200": true} {
+		if models, found := table.Cards(versionOne, class); found != want || !slices.Equal(models, []string{"NVIDIA A100-SXM4-80GB", "NVIDIA H200"}) {
+			t.Errorf("class %s is there: %t, among %v", class, found, models)
+		}
 	}
 	d := &Demand{}
 	for range 3 {

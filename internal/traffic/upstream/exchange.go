@@ -172,6 +172,10 @@ func (a *Answer) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // io.EOF must stay what it is
 }
 
+// Unframed tells that the body ends where the connection does, so that a cut
+// looks like its end.
+func (a *Answer) Unframed() bool { return a.chunks == nil && a.ContentLength < 0 }
+
 // Abort closes the connection, unless it serves this answer no more. It may be
 // called at any time and by anybody.
 func (a *Answer) Abort() {

@@ -106,6 +106,10 @@ func (r *Request) member(c *cursor, raw []byte) error {
 		if len(key) == len("model") && strings.EqualFold(key, "model") {
 			return badMember("model", "ambiguous_model", "the member %q must be written \"model\"", key)
 		}
+		// Nor whether events are expected.
+		if len(key) == len("stream") && strings.EqualFold(key, "stream") {
+			return badMember("stream", "invalid_member", "the member %q must be written \"stream\"", key)
+		}
 		return c.skip(1)
 	}
 }
@@ -143,7 +147,7 @@ func memberName(raw []byte) string {
 	case "seed":
 		return "seed"
 	}
-	if len(raw) > 6*len("max_completion_tokens") || (len(raw) != len("model") && plainPrefix(raw) == len(raw)) {
+	if len(raw) > 6*len("max_completion_tokens") || (len(raw) != len("model") && len(raw) != len("stream") && plainPrefix(raw) == len(raw)) {
 		return ""
 	}
 	return unquote(raw)

@@ -58,6 +58,7 @@ func TestScanRefuses(t *testing.T) {
 		`{"model":"a","stream_options":{"include_usage":1,"include_usage":true}}`: "duplicate_member",
 		`{"model":"a","model":"a"}`:                                               "ambiguous_model",
 		`{"mOdel":"a"}`:                                                           "ambiguous_model",
+		`{"model":"a","Stream":true}`:                                             "invalid_member",
 		`{"M\u006fdel":"a","model":"a"}`:                                          "ambiguous_model",
 	} {
 		_, err := ScanRequest([]byte(body))
