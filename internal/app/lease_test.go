@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,18 +86,20 @@ func TestOneHoldsTheLease(t *testing.T) {
 func TestALostLeaseEndsTheWork(t *testing.T) {
 	t.Parallel()
 	c := fake.NewClientset()
+	var away atomic.Bool
+	c.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return away.Load(), nil, apierrors.NewServiceUnavailable("away")
+	})
 	none := make(chan struct{})
 	close(none)
 	began, over := stand(t.Context(), c, "one", none)
 	working := within(t, "the work to begin", began)
-	c.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewServiceUnavailable("away")
-	})
+	away.Store(true)
 	within(t, "the end of the work", working.Done())
 	if err := within(t, "the end", over); !errors.Is(err, errLeaseLost) {
 		t.Errorf("ended with %v", err)
 	}
-	c.ReactionChain = c.ReactionChain[1:]
+	away.Store(false)
 	began, _ = stand(t.Context(), c, "one", none)
 	within(t, "the work to begin again", began)
 }

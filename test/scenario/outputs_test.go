@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -68,8 +70,9 @@ func (o *outputs) call(at, method, path, key, body string, headers ...string) *h
 func (o *outputs) listen(at string, keys ...string) (heard func()) {
 	o.t.Helper()
 	ctx, stop := context.WithCancel(o.t.Context())
-	var all sync.WaitGroup
+	var all, first sync.WaitGroup // streams that last, and that have told of no request yet
 	came := make([][]byte, len(keys))
+	first.Add(len(keys))
 	for i, key := range keys {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/events", nil)
 		if err != nil {
@@ -82,11 +85,23 @@ func (o *outputs) listen(at string, keys ...string) (heard func()) {
 		}
 		all.Go(func() {
 			defer func() { _ = resp.Body.Close() }()
-			came[i], _ = io.ReadAll(resp.Body) // it ends by being cut
+			told := sync.OnceFunc(first.Done)
+			defer told()
+			lines := bufio.NewScanner(resp.Body) // it ends by being cut
+			lines.Buffer(nil, 1<<20)
+			for lines.Scan() {
+				came[i] = append(append(came[i], lines.Bytes()...), '\n')
+				if lines.Text() == "event: request" {
+					told()
+				}
+			}
 		})
 	}
 	return func() {
 		o.t.Helper()
+		late := time.AfterFunc(45*time.Second, stop)
+		first.Wait()
+		late.Stop()
 		stop()
 		all.Wait()
 		for _, text := range came {

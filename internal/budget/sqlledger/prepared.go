@@ -96,12 +96,3 @@ func (s *session) QueryRowContext(ctx context.Context, query string, args ...any
 	}
 	return st.QueryRowContext(ctx, args...)
 }
-
-// close gives up the statements and the connection.
-func (s *session) close() error {
-	for _, st := range s.stmts {
-		_ = st.Close() // the connection goes right after
-	}
-	clear(s.stmts)
-	return s.conn.Close()
-}

@@ -34,7 +34,8 @@ func openReaders(ctx context.Context, db *sql.DB, d dialect, outside, own int) (
 		p.all = append(p.all, s)
 		p.free <- s
 		if err := p.connect(ctx, s); err != nil {
-			return nil, errors.Join(fmt.Errorf("open a read connection: %w", err), p.close())
+			p.close()
+			return nil, fmt.Errorf("open a read connection: %w", err)
 		}
 	}
 	return p, nil
@@ -173,17 +174,17 @@ func (s *session) discard() {
 	s.conn = nil
 }
 
-// close waits for the readers at work; those who come later get an error.
-func (p *readers) close() error {
-	var errs []error
+// close waits for the readers at work; those who come later get an error. No
+// connection is given back: one that broke while nobody used it would make an
+// error of closing the database.
+func (p *readers) close() {
 	for range p.all {
 		<-p.free
 	}
 	for _, s := range p.all {
 		if s.conn != nil {
-			errs = append(errs, s.close())
+			s.discard()
 		}
 		p.free <- s
 	}
-	return errors.Join(errs...)
 }

@@ -127,7 +127,8 @@ func (l *Ledger) openReads(ctx context.Context, db *sql.DB, outside int) (err er
 		return err
 	}
 	if l.board.reads, err = openReaders(ctx, db, l.dialect, 1, 0); err != nil {
-		return errors.Join(err, l.reads.close())
+		l.reads.close()
+		return err
 	}
 	return nil
 }
@@ -155,7 +156,9 @@ func (l *Ledger) Close() error {
 	l.evidence.close()
 	l.writer.close()
 	// The writer's connection goes last: it folds the log into the file.
-	return errors.Join(l.reads.close(), l.board.reads.close(), l.read.Close(), l.write.Close())
+	l.reads.close()
+	l.board.reads.close()
+	return errors.Join(l.read.Close(), l.write.Close())
 }
 
 // clock is the injected one.
