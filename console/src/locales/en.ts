@@ -288,7 +288,8 @@ export const en = {
     RemoveForeignObject: 'Remove the foreign object of this name.',
     FreeCardMemoryOrAskForLess: 'Free memory on a card, or ask for less.',
     ReadEngineLogs: "Read the engine's output.",
-    CorrectTheStart: 'The program was never started: correct what the message names; if that is part of the model, submit it again.',
+    CorrectTheStart:
+      'The program was never started: correct what the message names; if that is part of the model, submit it again.',
     CallTheModel: 'Call the model, for example in the playground.',
     CreateKeyOrGrant: 'Create a key for the tenant, or grant the model to another.',
     RunLedgerVerify: 'Run: modeldock ledger verify',
