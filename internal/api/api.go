@@ -99,16 +99,16 @@ type Server struct {
 	engine    *gin.Engine
 	stored    *storedRows
 	turns     *turns
-	followers *followers
+	following *places       // held by each log that is followed
 	exporting chan struct{} // held by the one export under way
-	replaying *replays
+	replaying *places       // held by each simulation under way
 }
 
 // New builds the server; Handler serves it.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: newReplays()}
+	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: newPlaces(1, maxReplays)}
 	s.BodyTime = cmp.Or(s.BodyTime, bodyTime)
-	s.turns, s.followers = newTurns(), newFollowers()
+	s.turns, s.following = newTurns(), newPlaces(maxPerKey, maxSubscribers)
 	s.stored = newStoredRows(cfg.Bounds, cfg.Ledger, cfg.Clock)
 	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock, Halted: s.standstill}
 	s.engine = s.routes()

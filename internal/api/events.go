@@ -44,7 +44,8 @@ const (
 // to read everything again instead of holding the others back.
 type Hub struct {
 	mu     sync.Mutex
-	subs   map[chan Event]string // the key's id
+	subs   map[chan Event]struct{}
+	places *places
 	closed chan struct{}
 	once   sync.Once
 	quiet  time.Duration // between two comments of a stream
@@ -52,7 +53,7 @@ type Hub struct {
 
 // NewHub returns a hub without subscribers.
 func NewHub() *Hub {
-	return &Hub{subs: map[chan Event]string{}, closed: make(chan struct{}), quiet: keepAlive}
+	return &Hub{subs: map[chan Event]struct{}{}, places: newPlaces(maxPerKey, maxSubscribers), closed: make(chan struct{}), quiet: keepAlive}
 }
 
 // Publish never blocks.
@@ -75,30 +76,34 @@ func (h *Hub) Reset() { h.Publish(Event{Topic: topicReset}) }
 // Close ends every stream, so that a server can shut down.
 func (h *Hub) Close() { h.once.Do(func() { close(h.closed) }) }
 
-func (h *Hub) subscribe(key string) (chan Event, error) {
+// subscribe returns the events and how they end, or a problem.
+func (h *Hub) subscribe(key string) (ch chan Event, leave func(), err error) {
+	give, err := takeStream(h.places, key, "event streams")
+	if err != nil {
+		return nil, nil, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.subs) >= maxSubscribers {
-		return nil, &problem{http.StatusServiceUnavailable, codeUnavailable, fmt.Sprintf("%d event streams are open already; try again later", maxSubscribers), ""}
-	}
-	mine := 0
-	for _, k := range h.subs {
-		if k == key {
-			mine++
-		}
-	}
-	if mine >= maxPerKey {
-		return nil, &problem{http.StatusTooManyRequests, codeTooManyStreams, fmt.Sprintf("%d event streams of this key are open already; close one first", maxPerKey), ""}
-	}
-	ch := make(chan Event, subscriberQueue)
-	h.subs[ch] = key
-	return ch, nil
+	ch = make(chan Event, subscriberQueue)
+	h.subs[ch] = struct{}{}
+	return ch, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.subs, ch)
+		give()
+	}, nil
 }
 
-func (h *Hub) unsubscribe(ch chan Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.subs, ch)
+// takeStream takes a place for what lasts and holds a connection.
+func takeStream(p *places, key, what string) (leave func(), err error) {
+	leave, err = p.take(key)
+	switch {
+	case errors.Is(err, errOwnTaken):
+		return nil, &problem{http.StatusTooManyRequests, codeTooManyStreams, fmt.Sprintf("%d %s of this key are open already; close one first", p.each, what), ""}
+	case errors.Is(err, errAllTaken):
+		return nil, &problem{http.StatusServiceUnavailable, codeUnavailable, fmt.Sprintf("%d %s are open already; try again later", p.all, what), ""}
+	}
+	return leave, nil
 }
 
 // StreamEvents serves hints until the client leaves.
@@ -108,12 +113,12 @@ func (s handlers) StreamEvents(c *gin.Context, params openapi.StreamEventsParams
 		s.fail(c, err)
 		return
 	}
-	ch, err := s.Hub.subscribe(who(c).KeyID)
+	ch, leave, err := s.Hub.subscribe(who(c).KeyID)
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
-	defer func() { s.Hub.unsubscribe(ch) }()
+	defer leave()
 	c.Header("Content-Type", "text/event-stream")
 	c.Header("Cache-Control", "no-store")
 	c.Header("X-Accel-Buffering", "no")

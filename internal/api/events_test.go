@@ -106,8 +106,8 @@ func TestChangesElsewhereResetEveryStream(t *testing.T) {
 func TestSlowSubscriberIsEnded(t *testing.T) {
 	t.Parallel()
 	h := NewHub()
-	slow, _ := h.subscribe("slow")
-	quick, _ := h.subscribe("quick")
+	slow, leave, _ := h.subscribe("slow")
+	quick, _, _ := h.subscribe("quick")
 	for i := range subscriberQueue + 1 {
 		h.Publish(Event{Topic: "node", Revision: int64(i)})
 		if e := <-quick; e.Revision != int64(i) {
@@ -121,16 +121,16 @@ func TestSlowSubscriberIsEnded(t *testing.T) {
 	if n != subscriberQueue {
 		t.Errorf("the slow one got %d events before its end, want %d", n, subscriberQueue)
 	}
-	h.unsubscribe(slow)
+	leave()
 	h.Publish(Event{Topic: "node"}) // does not write to the closed one
 }
 
 func TestSubscribersAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	first, _ := b.hub.subscribe("k0")
+	_, leave, _ := b.hub.subscribe("k0")
 	for i := 1; i < maxSubscribers; i++ {
-		if _, err := b.hub.subscribe(fmt.Sprint("k", i)); err != nil {
+		if _, _, err := b.hub.subscribe(fmt.Sprint("k", i)); err != nil {
 			t.Fatalf("refused at %d: %v", i, err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestSubscribersAreBounded(t *testing.T) {
 	if a.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	b.hub.unsubscribe(first)
+	leave()
 	b.open(b.a, "")
 }
 
@@ -147,7 +147,7 @@ func TestNobodyTakesAllStreams(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for range maxPerKey {
-		if _, err := b.hub.subscribe(idOf(b.a)); err != nil {
+		if _, _, err := b.hub.subscribe(idOf(b.a)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -146,7 +146,7 @@ func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsP
 	}
 	follow := value(params.Follow, false)
 	if follow {
-		leave, err := s.followers.begin(who(c).KeyID)
+		leave, err := takeStream(s.following, who(c).KeyID, "followed logs")
 		if err != nil {
 			s.fail(c, err)
 			return

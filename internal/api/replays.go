@@ -1,9 +1,9 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"modeldock.io/internal/elastic/simulate"
@@ -16,30 +16,16 @@ const (
 	maxSteps = 1_000_000
 )
 
-// replays bounds the simulations under way: one of a caller, a few of all.
-type replays struct {
-	mu      sync.Mutex
-	callers map[string]bool
-}
-
-func newReplays() *replays { return &replays{callers: map[string]bool{}} }
-
-// begin returns how a simulation ends, or a problem.
-func (r *replays) begin(caller string) (end func(), err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// beginReplay returns how a simulation ends, or a problem.
+func (s *Server) beginReplay(caller string) (end func(), err error) {
+	end, err = s.replaying.take(caller)
 	switch {
-	case r.callers[caller]:
+	case errors.Is(err, errOwnTaken):
 		return nil, tooManyCalls("a simulation of this caller is under way; try again when it is over")
-	case len(r.callers) >= maxReplays:
+	case errors.Is(err, errAllTaken):
 		return nil, &problem{http.StatusServiceUnavailable, codeUnavailable, fmt.Sprintf("%d simulations of others are under way; try again when one is over", maxReplays), ""}
 	}
-	r.callers[caller] = true
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.callers, caller)
-	}, nil
+	return end, nil
 }
 
 // checkSteps refuses what would take too long: each policy is asked every

@@ -42,24 +42,24 @@ func TestASimulationEndsWhenItsCallerLeaves(t *testing.T) {
 
 func TestACallerHasOneSimulationAtATime(t *testing.T) {
 	t.Parallel()
-	r := newReplays()
-	endA, err := r.begin("tenant a")
+	r := &Server{replaying: newPlaces(1, maxReplays)}
+	endA, err := r.beginReplay("tenant a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.begin("tenant a"); err == nil {
+	if _, err := r.beginReplay("tenant a"); err == nil {
 		t.Error("a second one of the same caller began")
 	}
-	endB, err := r.begin("tenant b")
+	endB, err := r.beginReplay("tenant b")
 	if err != nil {
 		t.Errorf("another tenant waits for the first: %v", err)
 	}
-	if _, err := r.begin("tenant c"); err == nil {
+	if _, err := r.beginReplay("tenant c"); err == nil {
 		t.Errorf("more than %d run at once", maxReplays)
 	}
 	endA()
 	endB()
-	if _, err := r.begin("tenant a"); err != nil {
+	if _, err := r.beginReplay("tenant a"); err != nil {
 		t.Errorf("after the end: %v", err)
 	}
 }

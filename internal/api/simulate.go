@@ -37,7 +37,7 @@ func (s handlers) Simulate(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	end, err := s.replaying.begin(callerOf(who(c)))
+	end, err := s.beginReplay(callerOf(who(c)))
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -80,9 +80,6 @@ func replay(ctx context.Context, in openapi.Simulate) (out openapi.Simulation, e
 	}
 	out = openapi.Simulation{Trace: value(in.Name, "trace"), Requests: len(trace), Policies: []openapi.SimulationResult{}}
 	for _, p := range policies {
-		if ctx.Err() != nil {
-			return out, errors.New("the caller left")
-		}
 		p.Stopped = func() bool { return ctx.Err() != nil }
 		r, err := simulate.Run(trace, how, p)
 		if errors.Is(err, simulate.ErrStopped) {

@@ -94,10 +94,10 @@ func TestFollowedLogsAreBoundedPerKey(t *testing.T) {
 	follow(b.b)
 	leave()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		b.server.followers.mu.Lock()
-		n := len(b.server.followers.keys)
-		all := b.server.followers.all
-		b.server.followers.mu.Unlock()
+		b.server.following.mu.Lock()
+		n := len(b.server.following.callers)
+		all := b.server.following.taken
+		b.server.following.mu.Unlock()
 		if n == 2 && all == maxPerKey {
 			break
 		}
