@@ -21,7 +21,6 @@ import (
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/delivery/kube"
-	"modeldock.io/test/apiserver"
 )
 
 func TestApplyMakesOneObjectAndKeepsItUpToDate(t *testing.T) {
@@ -92,12 +91,7 @@ func TestApplyLeavesAloneWhatIsNotItsOwn(t *testing.T) {
 // which object it was.
 func TestCreateWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
-	p, err := apiserver.NewProxy(server.REST)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	b := setup(t, server, p.REST)
+	b, p := setupBehind(t)
 	p.Lose(func(r *http.Request) bool { return r.Method == http.MethodPost })
 	d := desired(b, "demo")
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)

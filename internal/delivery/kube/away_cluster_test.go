@@ -33,12 +33,7 @@ func (b *bench) names() (string, error) {
 // saw; what changed in the gap is there afterwards.
 func TestWatchGap(t *testing.T) {
 	t.Parallel()
-	p, err := apiserver.NewProxy(server.REST)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	b := setup(t, server, p.REST)
+	b, p := setupBehind(t)
 	gone, stays, replaced := desired(b, "gone"), desired(b, "stays"), desired(b, "replaced")
 	b.apply(gone)
 	want := "replaced/%s stays/" + b.apply(stays).UID[:4]

@@ -15,19 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"modeldock.io/api/v1alpha1"
-	"modeldock.io/test/apiserver"
 )
 
 // An operator's informers of what delivery follows ask the API server nothing,
 // and have what delivery has, also after a gap.
 func TestInformersShareTheWatch(t *testing.T) {
 	t.Parallel()
-	p, err := apiserver.NewProxy(server.REST)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	b := setup(t, server, p.REST)
+	b, p := setupBehind(t)
 	first, second := b.apply(desired(b, "first")), desired(b, "second")
 	gone := b.pod(first, "gone")
 	services, pods := b.informer(&v1alpha1.ModelService{}), b.informer(&corev1.Pod{})

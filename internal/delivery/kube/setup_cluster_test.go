@@ -93,6 +93,17 @@ func setup(t *testing.T, s *apiserver.Server, cfg *rest.Config, more ...func(*ku
 	return b
 }
 
+// setupBehind puts a proxy between the target and the API server.
+func setupBehind(t *testing.T) (*bench, *apiserver.Proxy) {
+	t.Helper()
+	p, err := apiserver.NewProxy(server.REST)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return setup(t, server, p.REST), p
+}
+
 // setupIn is another process that delivers to the same place, and asks the API
 // server directly.
 func setupIn(b *bench) *kube.Target {

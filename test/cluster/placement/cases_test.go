@@ -26,25 +26,13 @@ const caseMiB = 16500
 func TestCases(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1, 2, same(caseMiB))
-	for _, c := range []struct {
-		name string
-		test func(*bundle)
-	}{
+	b.inTurn([]part{
 		{"values that are no plain number, or wrap one", nonsenseIsRefused},
 		{"two fragments are not one", fragmentsAreNotOne},
 		{"why it waits, and what wakes it", waitsAndIsWoken},
 		{"deletions that the scheduler missed", missedDeletions},
 		{"deleted while it was bound", deletedBeforeBinding},
-	} {
-		if !t.Run(c.name, func(t *testing.T) {
-			sub := *b
-			sub.t = t
-			c.test(&sub)
-			sub.clear()
-		}) {
-			return // what it left behind would fail the others
-		}
-	}
+	})
 }
 
 // counts waits until the scheduler counts what Pods on the API server add up to.

@@ -33,10 +33,7 @@ func TestPreemption(t *testing.T) {
 	b.class("medium", 500)
 	b.class("urgent", 1000)
 	b.class("critical", 2000)
-	for _, c := range []struct {
-		name string
-		test func(*bundle)
-	}{
+	b.inTurn([]part{
 		{"one card", oneVictim},
 		{"the node with the fewest victims", fewestVictims},
 		{"several cards, of the least important", severalCards},
@@ -44,16 +41,7 @@ func TestPreemption(t *testing.T) {
 		{"nobody takes what was promised", promisedPlace},
 		{"the more important one takes what was promised", overtaken},
 		{"another place that comes free is taken", otherPlace},
-	} {
-		if !t.Run(c.name, func(t *testing.T) {
-			sub := *b
-			sub.t = t
-			c.test(&sub)
-			sub.clear()
-		}) {
-			return // what it left behind would fail the others
-		}
-	}
+	})
 }
 
 func oneVictim(b *bundle) {
@@ -327,6 +315,28 @@ func (b *bundle) evictedFor(name string, before map[string]*corev1.Pod, want int
 		}
 	}
 	return victims
+}
+
+// part is a test on a bundle that others use, too.
+type part struct {
+	name string
+	test func(*bundle)
+}
+
+// inTurn runs each on what the one before has left empty, up to the first that
+// fails: what it left behind would fail the others.
+func (b *bundle) inTurn(parts []part) {
+	b.t.Helper()
+	for _, p := range parts {
+		if !b.t.Run(p.name, func(t *testing.T) {
+			sub := *b
+			sub.t = t
+			p.test(&sub)
+			sub.clear()
+		}) {
+			return
+		}
+	}
 }
 
 // clear deletes all Pods and waits until the last one is gone.
