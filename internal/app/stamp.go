@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,12 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"modeldock.io/internal/budget/stamp"
 )
-
-// stampFileName is the stamps' file in the data directory.
-const stampFileName = "ledger.stamp"
-
-const stampVersion = 1
 
 // stamps keep, outside of the ledger's database, the highest journal number
 // that was there when something was last delivered: by the ledger's
@@ -28,29 +24,14 @@ type stamps struct {
 	ledger map[string]int64 // as in the file
 }
 
-type stampDocument struct {
-	Version int              `json:"version"`
-	Ledgers map[string]int64 `json:"ledgers"`
-}
-
 // openStamps reads the file, which need not be there yet.
 func openStamps(dir *dataDir) (*stamps, error) {
-	s := &stamps{path: dir.file(stampFileName), ledger: map[string]int64{}}
-	raw, err := os.ReadFile(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+	s := &stamps{path: dir.file(stamp.File), ledger: map[string]int64{}}
+	ledgers, err := stamp.Read(s.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the ledger's stamp: %w", err)
-	}
-	var doc stampDocument
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		return nil, fmt.Errorf("read the ledger's stamp %s: %w: it tells an older backup of the ledger from the newest; if the ledger is the newest, move the file away", s.path, err)
-	}
-	if doc.Version != stampVersion {
-		return nil, fmt.Errorf("read the ledger's stamp %s: its format is version %d, this program knows %d: run the program that wrote it", s.path, doc.Version, stampVersion)
-	}
-	maps.Copy(s.ledger, doc.Ledgers)
+	maps.Copy(s.ledger, ledgers)
 	return s, nil
 }
 
@@ -81,11 +62,11 @@ func (s *stamps) raise(_ context.Context, incarnation string, seq int64) error {
 	}
 	next := maps.Clone(s.ledger)
 	next[incarnation] = seq
-	raw, err := json.MarshalIndent(stampDocument{stampVersion, next}, "", "  ")
+	raw, err := stamp.Encode(next)
 	if err != nil {
-		return fmt.Errorf("encode the ledger's stamp: %w", err)
+		return err
 	}
-	if err := replaceFile(s.path, append(raw, '\n')); err != nil {
+	if err := replaceFile(s.path, raw); err != nil {
 		return err
 	}
 	if err := syncFolder(filepath.Dir(s.path)); err != nil {

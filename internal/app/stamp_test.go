@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"modeldock.io/internal/budget/stamp"
 )
 
 func TestStampsNeverFall(t *testing.T) {
@@ -35,7 +37,7 @@ func TestStampsNeverFall(t *testing.T) {
 	if others := again.others("a"); len(others) != 1 || others[0] != "b" {
 		t.Errorf("other ledgers are %v, want b", others)
 	}
-	if info, err := os.Stat(dir.file(stampFileName)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(dir.file(stamp.File)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file's mode is %v (%v), want 0600", info.Mode(), err)
 	}
 }
@@ -70,7 +72,7 @@ func TestUnreadableStampIsNotIgnored(t *testing.T) {
 	t.Parallel()
 	for content, says := range map[string]string{"not JSON": "move the file away", `{"version":2}`: "version 2"} {
 		dir := &dataDir{path: t.TempDir()}
-		if err := os.WriteFile(dir.file(stampFileName), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(dir.file(stamp.File), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := openStamps(dir); err == nil || !strings.Contains(err.Error(), says) {
