@@ -28,6 +28,7 @@ func Stories() map[string]func(*testing.T, Harness) {
 		"EngineDiesUnderLoad":          EngineDiesUnderLoad,
 		"ScalesWithTheLoad":            ScalesWithTheLoad,
 		"SleepsAndWakes":               SleepsAndWakes,
+		"ClassesAndWorkloadsDiffer":    ClassesAndWorkloadsDiffer,
 		"WarmPoolKeepsTheLatest":       WarmPoolKeepsTheLatest,
 		"MissingMetricsShrinkNothing":  MissingMetricsShrinkNothing,
 	}
