@@ -43,6 +43,7 @@ func Controller(ctx context.Context, opts ControllerOptions, out io.Writer, star
 	if err := opts.Validate(); err != nil {
 		return err
 	}
+	collectSeldom()
 	c := &controller{control: newControl(out), opts: opts}
 	var err error
 	if c.tls, err = opts.TLS.config(c.clock, c.log); err != nil {

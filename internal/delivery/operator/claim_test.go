@@ -82,7 +82,7 @@ func TestNoCardInCommandsOfClaims(t *testing.T) {
 func TestTemplatesFollowTheRequest(t *testing.T) {
 	t.Parallel()
 	m := newService()
-	if got, want := verbs(planned(t, Observed{Object: m}, claiming())), []string{"Create ResourceClaimTemplate", "Create Service", "Create Deployment"}; !slices.Equal(got, want) {
+	if got, want := verbs(planned(t, Observed{Object: m}, claiming())), []string{"Create ResourceClaimTemplate", "Create Deployment"}; !slices.Equal(got, want) {
 		t.Errorf("planned %v, want %v", got, want)
 	}
 	o := settled(t, m, claiming())

@@ -64,6 +64,9 @@ func (v View) childrenApplied() bool {
 func (v View) childrenCause(verdict cause) cause {
 	switch {
 	case v.childrenApplied():
+		if v.Service == nil {
+			return cause{delivery.Available, "the Deployment is as declared; its Service comes with the first Pod's address"}
+		}
 		return cause{delivery.Available, "Deployment and Service are as declared"}
 	case terminating(v.Object), len(v.Steps.Conflicts) > 0, v.Trouble != nil, v.Steps.Waiting != "":
 		return verdict

@@ -160,7 +160,7 @@ func (v View) verdict(replicas []replica, ready int32) cause {
 // unapplied reports whether a child still has to change, or was changed a
 // moment ago and not seen since.
 func (v View) unapplied() bool {
-	return v.Deployment == nil || v.Service == nil || slices.ContainsFunc(v.Steps.Actions, func(a Action) bool {
+	return v.Deployment == nil || v.Service == nil && v.addressed() || slices.ContainsFunc(v.Steps.Actions, func(a Action) bool {
 		return a.Verb == Create || a.Verb == Apply
 	})
 }

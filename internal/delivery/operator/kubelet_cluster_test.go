@@ -61,6 +61,7 @@ func (w *world) tell(p *corev1.Pod, ready bool, engine corev1.ContainerStatus) {
 	}
 	engine.Name, engine.Image, engine.Ready = "engine", p.Spec.Containers[0].Image, ready
 	p.Status.Phase = corev1.PodRunning
+	p.Status.PodIP, p.Status.PodIPs = "192.0.2.1", []corev1.PodIP{{IP: "192.0.2.1"}}
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{engine}
 	status := corev1.ConditionFalse
 	if ready {

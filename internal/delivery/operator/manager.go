@@ -92,7 +92,7 @@ func slimPod(in any) (any, error) {
 		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName},
 		Status: corev1.PodStatus{
 			Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message, StartTime: p.Status.StartTime,
-			Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses, ResourceClaimStatuses: p.Status.ResourceClaimStatuses,
+			Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses, ResourceClaimStatuses: p.Status.ResourceClaimStatuses, PodIP: p.Status.PodIP,
 		},
 	}
 	slim.ManagedFields = nil

@@ -126,6 +126,13 @@ func (o Observed) onlyReplicaSet() string {
 // revisionAnnotation is set by the Deployment controller on both.
 const revisionAnnotation = "deployment.kubernetes.io/revision"
 
+// addressed reports whether a Pod has an address, which it has long before its
+// engine has loaded. Only then is a Service worth its objects: made earlier, it
+// has the cluster write its endpoints twice, empty at first.
+func (o Observed) addressed() bool {
+	return slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool { return p.Status.PodIP != "" })
+}
+
 // finished Pods hold no card and never come back.
 func finished(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded

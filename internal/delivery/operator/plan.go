@@ -81,18 +81,15 @@ func Plan(d Declared, o Observed) (Steps, error) {
 	if s.planTemplates(d, o); len(s.Conflicts) > 0 {
 		return s, nil // they would claim by somebody else's
 	}
-	// The Service goes first: the first ready Pod then has its endpoint at once.
-	for _, c := range []struct {
-		kind    string
-		declare map[string]any
-		live    child
-	}{
-		{kindService, d.Service, childOf(o.Service)},
-		{kindDeployment, d.Deployment, childOf(o.Deployment)},
-	} {
-		if err := s.child(o.Object, c.kind, c.declare, c.live); err != nil {
+	// The Service goes first once there are addresses: the first ready Pod then
+	// has its endpoint at once.
+	if o.Service != nil || o.addressed() {
+		if err := s.child(o.Object, kindService, d.Service, childOf(o.Service)); err != nil {
 			return Steps{}, err
 		}
+	}
+	if err := s.child(o.Object, kindDeployment, d.Deployment, childOf(o.Deployment)); err != nil {
+		return Steps{}, err
 	}
 	if err := s.autoscaler(d, o); err != nil {
 		return Steps{}, err

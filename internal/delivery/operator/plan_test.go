@@ -34,8 +34,36 @@ func TestPlanBeginsWithTheFinalizer(t *testing.T) {
 	m := newService()
 	m.Finalizers = nil
 	got := verbs(planned(t, Observed{Object: m}, options()))
-	if want := []string{"AddFinalizer ModelService", "Create Service", "Create Deployment"}; !slices.Equal(got, want) {
+	if want := []string{"AddFinalizer ModelService", "Create Deployment"}; !slices.Equal(got, want) {
 		t.Errorf("planned %v, want %v", got, want)
+	}
+}
+
+// A Service has endpoints only once a Pod has an address, which it has before
+// it is ready, and keeps them while no Pod is there.
+func TestServiceComesWithTheFirstAddress(t *testing.T) {
+	t.Parallel()
+	o := settled(t, newService(), options())
+	service := o.Service
+	o.Service, o.Pods[0].Status.PodIP = nil, ""
+	unready(&o.Pods[0], start(), corev1.ContainerStatus{})
+	if s := planned(t, o, options()); len(s.Actions) > 0 {
+		t.Errorf("planned %v before a Pod has an address", s.Actions)
+	}
+	if c := condition(t, judged(t, o, options()), v1alpha1.ConditionChildrenApplied); c.Status != metav1.ConditionTrue {
+		t.Errorf("before a Pod has an address: %+v", c)
+	}
+	o.Pods[0].Status.PodIP = "192.0.2.1"
+	if got, want := verbs(planned(t, o, options())), []string{"Create Service"}; !slices.Equal(got, want) {
+		t.Errorf("planned %v once a Pod has an address, want %v", got, want)
+	}
+	if c := condition(t, judged(t, o, options()), v1alpha1.ConditionChildrenApplied); c.Status != metav1.ConditionFalse {
+		t.Errorf("before the Service is there: %+v", c)
+	}
+	o.Service, o.Pods = service, nil
+	o.Service.Spec.Selector = map[string]string{"app": "web"}
+	if got, want := verbs(planned(t, o, options())), []string{"Apply Service"}; !slices.Equal(got, want) {
+		t.Errorf("planned %v for a Service that is there, want %v", got, want)
 	}
 }
 

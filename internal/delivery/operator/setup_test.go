@@ -87,7 +87,7 @@ func readyPod(m *v1alpha1.ModelService, name string, set types.UID) corev1.Pod {
 		},
 		Spec: corev1.PodSpec{NodeName: "node-1"},
 		Status: corev1.PodStatus{
-			Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: since.Add(-time.Minute)},
+			Phase: corev1.PodRunning, PodIP: "192.0.2.1", StartTime: &metav1.Time{Time: since.Add(-time.Minute)},
 			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since}},
 			ContainerStatuses: []corev1.ContainerStatus{{Name: engineContainer, Image: "modeldock", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
 		},
