@@ -64,7 +64,7 @@ func (v View) childrenApplied() bool {
 func (v View) childrenCause(verdict cause) cause {
 	switch {
 	case v.childrenApplied():
-		if v.Service == nil {
+		if v.Service == nil && !v.addressed() {
 			return cause{delivery.Available, "the Deployment is as declared; its Service comes with the first Pod's address"}
 		}
 		return cause{delivery.Available, "Deployment and Service are as declared"}

@@ -112,6 +112,9 @@ func TestForeignServiceIsLeftAlone(t *testing.T) {
 	w.must(w.Create(w.ctx, theirs))
 	before := asJSON(theirs)
 	w.created("demo")
+	pod := w.living("demo", 1)[0] // a Service is made once a Pod has an address
+	w.bind(&pod)
+	w.tell(&pod, false, running())
 	w.waitCondition("demo", v1alpha1.ConditionOwnershipConflict, metav1.ConditionTrue, delivery.NotOwned)
 	w.released("demo")
 	after := &corev1.Service{}

@@ -28,6 +28,7 @@ type Trouble struct {
 type View struct {
 	Observed
 	Steps      Steps
+	Written    bool // they were carried out
 	Trouble    *Trouble
 	GPU        GPUMode
 	StuckAfter time.Duration
@@ -158,10 +159,11 @@ func (v View) verdict(replicas []replica, ready int32) cause {
 }
 
 // unapplied reports whether a child still has to change, or was changed a
-// moment ago and not seen since.
+// moment ago and not seen since. Nothing of a Service has to be seen: it is as
+// declared once it is written.
 func (v View) unapplied() bool {
-	return v.Deployment == nil || v.Service == nil && v.addressed() || slices.ContainsFunc(v.Steps.Actions, func(a Action) bool {
-		return a.Verb == Create || a.Verb == Apply
+	return v.Deployment == nil || slices.ContainsFunc(v.Steps.Actions, func(a Action) bool {
+		return (a.Verb == Create || a.Verb == Apply) && (a.Kind != kindService || !v.Written)
 	})
 }
 

@@ -95,17 +95,22 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (Obs
 	o.Object = r.memory.newest(key, m)
 	m = o.Object
 	// Nobody needs to ask for the children of an object that is new: where a
-	// name is taken, the creation says so, and the next look finds by whom.
+	// name is taken, the creation says so, and the next look finds by whom. The
+	// same goes for a Service that is not needed yet.
 	fresh := r.memory.meet(key, m.UID) && m.Status.ObservedGeneration == 0 && !terminating(m)
+	if err := r.listPods(ctx, &o); err != nil {
+		return o, err
+	}
 	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
 	for _, c := range []struct {
-		into  child
-		found func()
+		into   child
+		cached bool
+		found  func()
 	}{
-		{deployment, func() { o.Deployment = deployment }},
-		{service, func() { o.Service = service }},
+		{deployment, fresh, func() { o.Deployment = deployment }},
+		{service, fresh || !o.addressed() && !terminating(m), func() { o.Service = service }},
 	} {
-		found, err := r.getChild(ctx, key, c.into, fresh)
+		found, err := r.getChild(ctx, key, c.into, c.cached)
 		if err != nil {
 			return o, err
 		}
@@ -125,7 +130,10 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (Obs
 			return o, err
 		}
 	}
-	return o, r.observePods(ctx, &o)
+	if terminating(m) && o.Deployment == nil && len(o.Pods) == 0 && len(o.ReplicaSets) == 0 {
+		return o, r.observeLeftovers(ctx, &o)
+	}
+	return o, nil
 }
 
 // observeClaims reads what cards come by.
@@ -173,7 +181,8 @@ func (r *reconciler) getChild(ctx context.Context, key types.NamespacedName, int
 	return true, nil
 }
 
-func (r *reconciler) observePods(ctx context.Context, o *Observed) error {
+// listPods reads the Pods of an object and their ReplicaSets.
+func (r *reconciler) listPods(ctx context.Context, o *Observed) error {
 	ns := client.InNamespace(o.Object.Namespace)
 	carrying := client.MatchingFields{indexUID: string(o.Object.UID)}
 	sets := &metav1.PartialObjectMetadataList{}
@@ -187,9 +196,6 @@ func (r *reconciler) observePods(ctx context.Context, o *Observed) error {
 		return fmt.Errorf("list the Pods of %s: %w", o.Object.Name, err)
 	}
 	o.Pods = pods.Items
-	if terminating(o.Object) && o.Deployment == nil && len(o.Pods) == 0 && len(o.ReplicaSets) == 0 {
-		return r.observeLeftovers(ctx, o)
-	}
 	return nil
 }
 

@@ -62,7 +62,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	// 3. Act.
 	failed := r.act(ctx, o.Object, view.Steps.Actions)
-	view.Trouble = troubleOf(failed, view.Trouble)
+	view.Written, view.Trouble = failed == nil, troubleOf(failed, view.Trouble)
 	if failed == nil && last(view.Steps.Actions) == RemoveFinalizer {
 		return reconcile.Result{}, nil // the object is gone
 	}
