@@ -15,7 +15,7 @@ import (
 )
 
 // How long a status of mere progress waits for better news: two seconds, and
-// more with every object that is held. A model that starts soon is then told
+// more with every object that was held beside it. A model that starts soon is then told
 // of once, when it is Ready, and a thousand that start together do not take
 // the API server's time from their own Pods.
 const (
@@ -35,10 +35,13 @@ type memory struct {
 type remembered struct {
 	uid  types.UID
 	held time.Time // since when progress is not told; zero: all is told
+	most int       // how many were held at once meanwhile
 	// calm says that no Pod was ready at the last look: until one is, or there
 	// is trouble, nothing can happen that would be told now. missed says that
 	// something did happen since that look began.
 	calm, missed bool
+	// taken says that a child's name was found to be somebody's.
+	taken bool
 	// seen is the version that the last status was written to, and told what it
 	// made of it, until the watch shows that; made is the version of that.
 	seen, made string
@@ -59,6 +62,22 @@ func (m *memory) meet(key types.NamespacedName, uid types.UID) bool {
 	m.tell(o)
 	m.objects[key] = &remembered{uid: uid}
 	return true
+}
+
+// take notes that a child's name is somebody's, and isTaken reports it.
+func (m *memory) take(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o := m.objects[key]; o != nil {
+		o.taken = true
+	}
+}
+
+func (m *memory) isTaken(key types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.objects[key]
+	return o != nil && o.taken
 }
 
 // written notes what a status made of the version that was seen.
@@ -106,7 +125,7 @@ func (m *memory) forget(key types.NamespacedName) {
 // tell ends the holding of an object, which may be nil. It needs the lock.
 func (m *memory) tell(o *remembered) {
 	if o != nil && !o.held.IsZero() {
-		o.held = time.Time{}
+		o.held, o.most = time.Time{}, 0
 		m.held--
 	}
 }
@@ -141,7 +160,8 @@ func (m *memory) hold(key types.NamespacedName, progress, calm bool, now time.Ti
 		o.held = now
 		m.held++
 	}
-	wait := min(holdProgress+time.Duration(m.held-1)*holdEach, holdLongest) - now.Sub(o.held)
+	o.most = max(o.most, m.held)
+	wait := min(holdProgress+time.Duration(o.most-1)*holdEach, holdLongest) - now.Sub(o.held)
 	if wait <= 0 {
 		m.tell(o)
 		return 0
@@ -159,7 +179,7 @@ func onTheWay(before, after v1alpha1.ModelServiceStatus) bool {
 	if ready == nil || ready.Status == metav1.ConditionTrue || meta.IsStatusConditionTrue(before.Conditions, v1alpha1.ConditionReady) {
 		return false
 	}
-	if reason := delivery.Reason(ready.Reason); reason != delivery.Loading && reason != delivery.WaitingForNode {
+	if !onlyProgress(ready.Reason) {
 		return false
 	}
 	for _, trouble := range []string{v1alpha1.ConditionOwnershipConflict, v1alpha1.ConditionStalled} {
@@ -168,4 +188,10 @@ func onTheWay(before, after v1alpha1.ModelServiceStatus) bool {
 		}
 	}
 	return equality.Semantic.DeepEqual(before.LastFailure, after.LastFailure) && !equality.Semantic.DeepEqual(before, after)
+}
+
+// onlyProgress reports whether the reason why an object is not Ready is no more
+// than that it takes time.
+func onlyProgress(reason string) bool {
+	return reason == string(delivery.Loading) || reason == string(delivery.WaitingForNode)
 }

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -50,6 +51,33 @@ func TestMemoryHoldsProgress(t *testing.T) {
 	m.meet(other, "u4") // another one of its name
 	if len(m.objects) != 1 || m.held != 0 || !m.meet(key, "u2") {
 		t.Errorf("what is forgotten is remembered: %+v", m)
+	}
+}
+
+// The last of many that start together waits as long as the first.
+func TestTheLastOfManyIsHeldAsLong(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_800_000_000, 0)
+	m := newMemory()
+	var keys []types.NamespacedName
+	for i := range 11 {
+		key := types.NamespacedName{Namespace: "n", Name: fmt.Sprint("demo-", i)}
+		keys = append(keys, key)
+		m.meet(key, types.UID(key.Name))
+		m.hold(key, true, true, start)
+	}
+	last := keys[len(keys)-1]
+	for _, key := range keys[:len(keys)-1] {
+		m.hold(key, false, true, start.Add(time.Second)) // it is Ready
+	}
+	if got := m.hold(last, true, true, start.Add(time.Second)); got != 2*time.Second {
+		t.Errorf("it is held for %s more, want 2s of 3s", got)
+	}
+	if got := m.hold(last, true, true, start.Add(3*time.Second)); got != 0 {
+		t.Errorf("it is held for %s more, want to be told of", got)
+	}
+	if got := m.hold(last, true, true, start.Add(4*time.Second)); got != 2*time.Second {
+		t.Errorf("later, when it is alone, it is held for %s", got)
 	}
 }
 

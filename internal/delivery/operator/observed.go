@@ -10,6 +10,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"modeldock.io/api/v1alpha1"
@@ -131,6 +132,12 @@ const revisionAnnotation = "deployment.kubernetes.io/revision"
 // has the cluster write its endpoints twice, empty at first.
 func (o Observed) addressed() bool {
 	return slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool { return p.Status.PodIP != "" })
+}
+
+// serviceIsNew reports whether the object has no Service yet, as far as its
+// status tells: either none is needed, or it was never seen to serve.
+func (o Observed) serviceIsNew() bool {
+	return !terminating(o.Object) && (!o.addressed() || !meta.IsStatusConditionTrue(o.Object.Status.Conditions, v1alpha1.ConditionReady))
 }
 
 // finished Pods hold no card and never come back.

@@ -95,8 +95,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (Obs
 	o.Object = r.memory.newest(key, m)
 	m = o.Object
 	// Nobody needs to ask for the children of an object that is new: where a
-	// name is taken, the creation says so, and the next look finds by whom. The
-	// same goes for a Service that is not needed yet.
+	// name is taken, the creation says so, and the next look finds by whom.
 	fresh := r.memory.meet(key, m.UID) && m.Status.ObservedGeneration == 0 && !terminating(m)
 	if err := r.listPods(ctx, &o); err != nil {
 		return o, err
@@ -108,7 +107,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (Obs
 		found  func()
 	}{
 		{deployment, fresh, func() { o.Deployment = deployment }},
-		{service, fresh || !o.addressed() && !terminating(m), func() { o.Service = service }},
+		{service, fresh || o.serviceIsNew() && !r.memory.isTaken(key), func() { o.Service = service }},
 	} {
 		found, err := r.getChild(ctx, key, c.into, c.cached)
 		if err != nil {

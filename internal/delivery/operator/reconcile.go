@@ -62,6 +62,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	// 3. Act.
 	failed := r.act(ctx, o.Object, view.Steps.Actions)
+	if apierrors.IsAlreadyExists(failed) {
+		r.memory.take(req.NamespacedName)
+	}
 	view.Written, view.Trouble = failed == nil, troubleOf(failed, view.Trouble)
 	if failed == nil && last(view.Steps.Actions) == RemoveFinalizer {
 		return reconcile.Result{}, nil // the object is gone
@@ -194,14 +197,15 @@ func statusPatch(from, to *v1alpha1.ModelService) (client.Patch, error) {
 // mostNote is the longest text that an event may have.
 const mostNote = 1000
 
-// announce makes an event of a condition that turned; the first status of a
-// new object is no news.
+// announce makes an event of a condition that turned. The first status of a
+// new object is no news, and neither is that it started as it should: that it
+// is Ready, and since when, is in its status.
 func (r *reconciler) announce(m *v1alpha1.ModelService, before, after *metav1.Condition) {
 	if after == nil || (before == nil && after.Status != metav1.ConditionTrue) || (before != nil && before.Status == after.Status) {
 		return
 	}
 	good := (after.Type == v1alpha1.ConditionReady) == (after.Status == metav1.ConditionTrue)
-	if good && after.Type != v1alpha1.ConditionReady {
+	if good && (after.Type != v1alpha1.ConditionReady || before == nil || onlyProgress(before.Reason)) {
 		return // a trouble that ended shows in Ready
 	}
 	kind := "Warning"
