@@ -629,6 +629,7 @@ export const en = {
       min: 'Least replicas',
       max: 'Most replicas',
       coldStartSeconds: 'Cold start, s',
+      stopSeconds: 'Stop, s',
       objectiveSeconds: 'First chunk within, s',
       queueDepth: 'Waiting per replica',
       idleSeconds: 'Sleeps after, s',

@@ -608,6 +608,7 @@ export const zhCN: Messages = {
       min: '最少副本',
       max: '最多副本',
       coldStartSeconds: '冷启动（秒）',
+      stopSeconds: '停止（秒）',
       objectiveSeconds: '首块时限（秒）',
       queueDepth: '每副本等待数',
       idleSeconds: '空闲后休眠（秒）',

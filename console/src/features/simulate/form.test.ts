@@ -6,11 +6,12 @@ test('what is left empty is left out, so that it is what is usual', () => {
   const draft = emptyDraft();
   draft.min = '';
   draft.coldStartSeconds = '';
+  draft.stopSeconds = '6';
   expect(bodyOf(draft, 'csv', 'mine')).toEqual({
     trace: 'csv',
     name: 'mine',
     model: { class: 'llm', replicas: { max: 16 } },
-    replica: { objectiveSeconds: 2 },
+    replica: { stopSeconds: 6, objectiveSeconds: 2 },
     policies: [
       { name: 'reference-hpa', base: 'reference-hpa' },
       {

@@ -22,6 +22,7 @@ export interface Draft {
   min: string;
   max: string;
   coldStartSeconds: string;
+  stopSeconds: string;
   objectiveSeconds: string;
   policies: [PolicyDraft, PolicyDraft];
 }
@@ -39,6 +40,7 @@ export const emptyDraft = (): Draft => ({
   min: '1',
   max: '16',
   coldStartSeconds: '60',
+  stopSeconds: '',
   objectiveSeconds: '2',
   policies: [policy('reference-hpa'), policy('online')],
 });
@@ -59,6 +61,7 @@ export function badFields(draft: Draft): string[] {
     ...bad('min', draft.min, true),
     ...bad('max', draft.max, true),
     ...bad('coldStartSeconds', draft.coldStartSeconds, false),
+    ...bad('stopSeconds', draft.stopSeconds, false),
     ...bad('objectiveSeconds', draft.objectiveSeconds, false),
     ...draft.policies.flatMap((p, n) =>
       (['min', 'max', 'queueDepth', 'idleSeconds'] as const).flatMap((f) =>
@@ -111,6 +114,7 @@ export function bodyOf(draft: Draft, trace: string, name: string): Simulate {
     },
     replica: given({
       coldStartSeconds: number(draft.coldStartSeconds),
+      stopSeconds: number(draft.stopSeconds),
       objectiveSeconds: number(draft.objectiveSeconds),
     }),
     policies: draft.policies.map((p, at) => policyOf(p, names[at] ?? p.kind)),
