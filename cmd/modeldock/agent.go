@@ -16,13 +16,7 @@ func (c *cli) agentCommand() *cobra.Command {
 			"memory or give claims their card, and publishes the memory in use. Runs once on each node\n" +
 			"with cards. Without NVIDIA's driver there are no cards, unless simulated ones are asked for.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.RedisURL, err = redisURL(redisAddress, redisFile); err == nil {
-				err = o.Validate()
-			}
-			if err != nil {
-				return &exitError{exitUsage, err}
-			}
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			return failed(app.Agent(cmd.Context(), o, c.err, func(string) {}))
 		},
 	}
@@ -41,5 +35,9 @@ func (c *cli) agentCommand() *cobra.Command {
 	f.StringVar(&redisAddress, "redis", "", "HOST:PORT of the Redis where the memory in use is published; with a password: "+app.RedisVariable)
 	f.StringVar(&redisFile, "redis-url-file", "", "file with its whole URL")
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
-	return configured(cmd)
+	return configured(cmd, func() error {
+		var errs secretErrors
+		o.RedisURL = errs.or(redisURL(redisAddress, redisFile))
+		return errs.and(o.Validate())
+	})
 }

@@ -84,7 +84,7 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet, process *cobra.Command)
 		fmt.Fprintf(b, "| %s | ", name)
 		switch {
 		case process != nil && f.Name != configFlag:
-			fmt.Fprintf(b, "`%s` | ", variableOf(process, f.Name))
+			fmt.Fprintf(b, "`%s` | ", variableOf(process.Name(), f.Name))
 		case process != nil:
 			fmt.Fprintf(b, "`%s` | ", configVariable)
 		}

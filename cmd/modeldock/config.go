@@ -23,11 +23,13 @@ const configFlag = "config"
 
 // configured lets a process take its flags from a file and from the
 // environment, too; a flag on the command line wins, then the environment.
-func configured(cmd *cobra.Command) *cobra.Command {
+// check judges the settings together. Whatever is wrong is told at once, before
+// the process does anything, by `config print` as by a start.
+func configured(cmd *cobra.Command, check func() error) *cobra.Command {
 	cmd.Flags().String(configFlag, "", "YAML file with flags under the name of the process, such as "+cmd.Name()+": {listen: …} (default: "+configVariable+")")
-	cmd.Long += "\n\nEvery flag can also stand in the file of --config, or in the environment as " + variableOf(cmd, "FLAG") + "."
+	cmd.Long += "\n\nEvery flag can also stand in the file of --config, or in the environment as " + variableOf(cmd.Name(), "FLAG") + "."
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := applyConfig(cmd); err != nil {
+		if err := errors.Join(applyConfig(cmd), check()); err != nil {
 			return &exitError{exitUsage, err}
 		}
 		return nil
@@ -35,8 +37,8 @@ func configured(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-func variableOf(cmd *cobra.Command, flag string) string {
-	return "MODELDOCK_" + strings.ToUpper(cmd.Name()+"_"+strings.ReplaceAll(flag, "-", "_"))
+func variableOf(process, setting string) string {
+	return "MODELDOCK_" + strings.ToUpper(process+"_"+strings.ReplaceAll(setting, "-", "_"))
 }
 
 // applyConfig sets what the command line left out. It names every error at once.
@@ -47,11 +49,11 @@ func applyConfig(cmd *cobra.Command) error {
 	if name == "" {
 		name = os.Getenv(configVariable)
 	}
-	section, errs := readConfig(cmd, name)
+	known := settingNames()
+	section, errs := readConfig(cmd.Name(), name, known)
 	for _, key := range slices.Sorted(maps.Keys(section)) {
-		if f := cmd.LocalNonPersistentFlags().Lookup(key); f == nil || key == configFlag || key == "help" {
-			errs = append(errs, fmt.Errorf("%s: %s has no setting %q: see modeldock %s --help", name, cmd.Name(), key, cmd.Name()))
-			continue
+		if !slices.Contains(known[cmd.Name()], key) {
+			continue // told already
 		}
 		text, err := flagText(section[key])
 		if err == nil && !onLine[key] {
@@ -61,43 +63,48 @@ func applyConfig(cmd *cobra.Command) error {
 			errs = append(errs, fmt.Errorf("%s: %s.%s: %w", name, cmd.Name(), key, err))
 		}
 	}
-	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		variable := variableOf(cmd, f.Name)
+	for _, setting := range known[cmd.Name()] {
+		variable := variableOf(cmd.Name(), setting)
 		text, set := os.LookupEnv(variable)
-		if !set || onLine[f.Name] || f.Name == configFlag || f.Name == "help" {
-			return
+		if !set || onLine[setting] {
+			continue
 		}
-		if err := cmd.Flags().Set(f.Name, text); err != nil {
+		if err := cmd.Flags().Set(setting, text); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", variable, err))
 		}
-	})
-	return errors.Join(errs...)
+	}
+	return errors.Join(append(errs, unknownVariables(os.Environ(), known)...)...)
 }
 
-// processes are those that have settings.
-func processes() []string { return []string{"up", "controller", "gateway", "agent"} }
-
-// readConfig returns what the file says to one process. What it says to the
-// others is not judged here, but a section that no process has is a mistake.
-func readConfig(cmd *cobra.Command, name string) (map[string]any, []error) {
+// readConfig returns what the file says to one process. The names of what it
+// says to the others are judged too, since one file serves all; their values
+// are judged where they are used.
+func readConfig(process, name string, known map[string][]string) (map[string]any, []error) {
 	if name == "" {
 		return nil, nil
 	}
+	processes := slices.Sorted(maps.Keys(known))
 	text, err := os.ReadFile(name) //nolint:gosec // whoever starts the process names its file
 	if err != nil {
 		return nil, []error{fmt.Errorf("read --%s: %w", configFlag, err)}
 	}
 	var all map[string]map[string]any
 	if err := yaml.UnmarshalStrict(text, &all); err != nil {
-		return nil, []error{fmt.Errorf("%s must hold flags under %s: %w", name, strings.Join(processes(), ", "), err)}
+		return nil, []error{fmt.Errorf("%s must hold flags under %s: %w", name, strings.Join(processes, ", "), err)}
 	}
 	var errs []error
 	for _, section := range slices.Sorted(maps.Keys(all)) {
-		if !slices.Contains(processes(), section) {
-			errs = append(errs, fmt.Errorf("%s: there is no process %q; there are %s", name, section, strings.Join(processes(), ", ")))
+		if known[section] == nil {
+			errs = append(errs, fmt.Errorf("%s: there is no process %q%s; there are %s", name, section, meant(section, processes), strings.Join(processes, ", ")))
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(all[section])) {
+			if !slices.Contains(known[section], key) {
+				errs = append(errs, fmt.Errorf("%s: %s has no setting %q%s: see modeldock %s --help", name, section, key, meant(key, known[section]), section))
+			}
 		}
 	}
-	return all[cmd.Name()], errs
+	return all[process], errs
 }
 
 // flagText is a value as it would be written after its flag.
@@ -123,7 +130,7 @@ func flagText(v any) (string, error) {
 
 func (c *cli) configCommand() *cobra.Command {
 	printing := group("print", "Show the settings that a process would start with, as a file for --config")
-	for _, process := range []*cobra.Command{c.upCommand(), c.controllerCommand(), c.gatewayCommand(), c.agentCommand()} {
+	for _, process := range c.processes() {
 		process.Short = "The settings of modeldock " + process.Name()
 		process.RunE = func(cmd *cobra.Command, _ []string) error { return c.printConfig(cmd) }
 		printing.AddCommand(process)
@@ -137,12 +144,9 @@ func (c *cli) configCommand() *cobra.Command {
 // environment has one is said beside, not what it is.
 func (c *cli) printConfig(cmd *cobra.Command) error {
 	settings := map[string]any{}
-	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Name == configFlag || f.Name == "help" {
-			return
-		}
-		settings[f.Name] = settingOf(f)
-	})
+	for _, name := range settingsOf(cmd) {
+		settings[name] = settingOf(cmd.Flags().Lookup(name))
+	}
 	text, err := yaml.Marshal(map[string]any{cmd.Name(): settings})
 	if err != nil {
 		return failed(err)

@@ -19,19 +19,7 @@ func (c *cli) controllerCommand() *cobra.Command {
 			"(--kubernetes). Any number may run; each may be killed at any moment. The database is\n" +
 			"named by " + app.DSNVariable + " or --mysql-dsn-file.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.MySQLDSN, err = secret(dsnFile, "--mysql-dsn-file", app.DSNVariable); err == nil {
-				o.Gateways.Token, err = secret(tokenFile, "--gateway-token-file", app.GatewayTokenVariable)
-			}
-			if err == nil && o.GPU.Cards() {
-				o.GPU.RedisURL, err = redisURL(redisAddress, redisFile)
-			}
-			if err == nil {
-				err = o.Validate()
-			}
-			if err != nil {
-				return &exitError{exitUsage, err}
-			}
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			return failed(app.Controller(cmd.Context(), o, c.err, func(string) {}))
 		},
 	}
@@ -68,5 +56,13 @@ func (c *cli) controllerCommand() *cobra.Command {
 	f.DurationVar(&o.Scaling.Residence, "min-residence", o.Scaling.Residence, "with --gpu: how long a model keeps its card before it may be asked to make room for another")
 	f.DurationVar(&o.Scaling.Every, "scale-every", o.Scaling.Every, "with --kubernetes: pause between two rounds of scaling; a sleeping model's first call waits for none")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running requests may go on at shutdown")
-	return configured(cmd)
+	return configured(cmd, func() error {
+		var errs secretErrors
+		o.MySQLDSN = errs.or(secret(dsnFile, "--mysql-dsn-file", app.DSNVariable))
+		o.Gateways.Token = errs.or(secret(tokenFile, "--gateway-token-file", app.GatewayTokenVariable))
+		if o.GPU.Cards() {
+			o.GPU.RedisURL = errs.or(redisURL(redisAddress, redisFile))
+		}
+		return errs.and(o.Validate())
+	})
 }

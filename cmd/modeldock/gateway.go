@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -22,18 +23,9 @@ func (c *cli) gatewayCommand() *cobra.Command {
 			"goes on with what it was told last, also after a restart. The token that it shares with\n" +
 			"controllers is in " + app.GatewayTokenVariable + " or --gateway-token-file.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.Token, err = secret(tokenFile, "--gateway-token-file", app.GatewayTokenVariable); err == nil {
-				o.Counts.RedisURL, err = redisURL(redisAddress, redisFile)
-			}
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if accessLog {
 				o.AccessLog = c.out
-			}
-			if err == nil {
-				err = o.Validate()
-			}
-			if err != nil {
-				return &exitError{exitUsage, err}
 			}
 			return failed(app.Gateway(cmd.Context(), o, c.err, func(string) {}))
 		},
@@ -53,7 +45,12 @@ func (c *cli) gatewayCommand() *cobra.Command {
 	connectionFlag(f, &o.Connections)
 	f.BoolVar(&accessLog, "access-log", false, "write one line of JSON to standard output for each request to /v1")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at shutdown")
-	return configured(cmd)
+	return configured(cmd, func() error {
+		var errs secretErrors
+		o.Token = errs.or(secret(tokenFile, "--gateway-token-file", app.GatewayTokenVariable))
+		o.Counts.RedisURL = errs.or(redisURL(redisAddress, redisFile))
+		return errs.and(o.Validate())
+	})
 }
 
 func tlsFlags(f *pflag.FlagSet, files *app.CertificateFiles) {
@@ -70,6 +67,19 @@ func clusterFlags(f *pflag.FlagSet, cluster *app.Cluster) {
 	f.StringVar(&cluster.Kubeconfig, "kubeconfig", cluster.Kubeconfig, "with --kubernetes: how to reach it (default: as kubectl does, or the Pod's own account)")
 	f.StringVar(&cluster.Namespace, "namespace", app.DefaultNamespace, "with --kubernetes: namespace of the ModelServices")
 }
+
+// secretErrors gather what is wrong with secrets, to be told with all the rest.
+type secretErrors []error
+
+// or passes a secret on and keeps the error.
+func (e *secretErrors) or(text string, err error) string {
+	if err != nil {
+		*e = append(*e, err)
+	}
+	return text
+}
+
+func (e *secretErrors) and(err error) error { return errors.Join(append(*e, err)...) }
 
 // secret reads what is never a flag: from the file, else from the environment.
 func secret(file, flag, variable string) (string, error) {

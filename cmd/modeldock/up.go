@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -31,18 +32,6 @@ func (c *cli) upCommand() *cobra.Command {
 			if accessLog {
 				o.AccessLog = c.out
 			}
-			if dsnFile != "" && o.Store != "mysql" {
-				return usage("--mysql-dsn-file goes with --store mysql; the store is %q", o.Store)
-			}
-			if o.MySQLDSN, err = secret(dsnFile, "--mysql-dsn-file", app.DSNVariable); err != nil {
-				return &exitError{exitUsage, err}
-			}
-			if o.Counts.RedisURL, err = redisURL(redisAddress, redisFile); err != nil {
-				return &exitError{exitUsage, err}
-			}
-			if err := o.Validate(); err != nil {
-				return &exitError{exitUsage, err}
-			}
 			return failed(app.Up(cmd.Context(), o, c.err, c.remember))
 		},
 	}
@@ -66,7 +55,15 @@ func (c *cli) upCommand() *cobra.Command {
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.BoolVar(&accessLog, "access-log", false, "write one line of JSON to standard output for each request to /v1")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at release and shutdown")
-	return configured(cmd)
+	return configured(cmd, func() error {
+		var errs secretErrors
+		if dsnFile != "" && o.Store != "mysql" {
+			errs = append(errs, fmt.Errorf("--mysql-dsn-file goes with --store mysql; the store is %q", o.Store))
+		}
+		o.MySQLDSN = errs.or(secret(dsnFile, "--mysql-dsn-file", app.DSNVariable))
+		o.Counts.RedisURL = errs.or(redisURL(redisAddress, redisFile))
+		return errs.and(o.Validate())
+	})
 }
 
 // countFlags say where a gateway counts its callers' use.

@@ -48,7 +48,7 @@ func DefaultAgentOptions() AgentOptions {
 
 // Validate returns every error at once, each saying what to write instead.
 func (o AgentOptions) Validate() error {
-	errs := []error{validateListen(o.OpsListen, o.Insecure)}
+	errs := []error{validateListen("--ops-listen", o.OpsListen, o.Insecure)}
 	if o.Node == "" {
 		errs = append(errs, errors.New("--node must be the node's name on the cluster"))
 	}

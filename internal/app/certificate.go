@@ -23,7 +23,8 @@ func (f CertificateFiles) validate() error {
 	if (f.Certificate == "") != (f.Key == "") {
 		return errors.New("--tls-cert and --tls-key go together: name both files, or none")
 	}
-	return nil
+	_, err := f.config(func() time.Time { return time.Time{} }, slog.New(slog.DiscardHandler))
+	return err
 }
 
 // certificate is read again when its file changes: it is renewed while the

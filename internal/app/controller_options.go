@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -78,8 +79,14 @@ func (l GatewayLink) validate(insecure bool) error {
 		return nil
 	}
 	errs := []error{validateToken(l.Token)}
+	if _, err := url.Parse(l.URL); err != nil {
+		errs = append(errs, fmt.Errorf("read the URL of --gateway: %w", err))
+	}
+	if _, err := trusting(l.CAFile); err != nil {
+		errs = append(errs, err)
+	}
 	if l.Listen != "" {
-		errs = append(errs, validateListen(l.Listen, insecure))
+		errs = append(errs, validateListen("--gateway-listen", l.Listen, insecure))
 	}
 	return errors.Join(errs...)
 }
@@ -96,9 +103,9 @@ func DefaultControllerOptions() ControllerOptions {
 
 // Validate returns every error at once, each saying what to write instead.
 func (o ControllerOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections)}
+	errs := []error{validateListen("--listen", o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections)}
 	if o.OpsListen != "" {
-		errs = append(errs, validateListen(o.OpsListen, o.Insecure))
+		errs = append(errs, validateListen("--ops-listen", o.OpsListen, o.Insecure))
 	}
 	if o.MetricsAPIListen != "" && !o.Cluster.Enabled {
 		errs = append(errs, errors.New("--metrics-api-listen serves a cluster's autoscalers and needs --kubernetes"))

@@ -56,7 +56,7 @@ func DefaultGatewayOptions() GatewayOptions {
 
 // Validate returns every error at once, each saying what to write instead.
 func (o GatewayOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), validateListen(o.OpsListen, o.Insecure), validateToken(o.Token), o.Counts.Validate(), validateConnections(o.Connections)}
+	errs := []error{validateListen("--listen", o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), validateListen("--ops-listen", o.OpsListen, o.Insecure), validateToken(o.Token), o.Counts.Validate(), validateConnections(o.Connections)}
 	if len(o.Control) == 0 {
 		errs = append(errs, errors.New("--control must name the URL of at least one controller's --gateway-listen"))
 	}

@@ -78,10 +78,10 @@ const (
 
 // Validate returns every error at once, each saying what to write instead.
 func (o UpOptions) Validate() error {
-	errs := []error{validateListen(o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate()}
+	errs := []error{validateListen("--listen", o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate()}
 	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections))
 	if o.OpsListen != "" {
-		errs = append(errs, validateListen(o.OpsListen, o.Insecure))
+		errs = append(errs, validateListen("--ops-listen", o.OpsListen, o.Insecure))
 	}
 	if o.Cards != "" {
 		if _, err := device.ParseCards("", o.Cards); err != nil {
@@ -97,14 +97,16 @@ func (o UpOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-func validateListen(listen string, insecure bool) error {
+func validateListen(flag, listen string, insecure bool) error {
 	host, port, err := net.SplitHostPort(listen)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("--listen must be HOST:PORT, for example 127.0.0.1:8080; got %q", listen)
+		return fmt.Errorf("%s must be HOST:PORT, for example 127.0.0.1:8080; got %q", flag, listen)
+	case !loopback(host) && !insecure && flag != "--listen":
+		return fmt.Errorf("%s %s is not a loopback address and has no TLS: add --insecure if that is meant, where the network keeps strangers away", flag, listen)
 	case !loopback(host) && !insecure:
 		return fmt.Errorf("--listen %s is not a loopback address and there is no TLS: keys and prompts would travel in the clear; name a certificate by --tls-cert and --tls-key, or add --insecure if that is meant", listen)
 	}

@@ -93,7 +93,7 @@ func TestUpWithTLS(t *testing.T) {
 // The rule of --insecure, the same for every process.
 func TestBeyondLoopbackOnlyWithTLSOrInsecure(t *testing.T) {
 	t.Parallel()
-	pair := CertificateFiles{"a", "b"}
+	pair := certified(t)
 	for name, validate := range map[string]func(insecure bool, files CertificateFiles) error{
 		"up": func(insecure bool, files CertificateFiles) error {
 			o := DefaultUpOptions()
@@ -119,6 +119,9 @@ func TestBeyondLoopbackOnlyWithTLSOrInsecure(t *testing.T) {
 		}
 		if err := validate(false, pair); err != nil {
 			t.Errorf("%s with TLS: %v", name, err)
+		}
+		if err := validate(false, CertificateFiles{"none.crt", "none.key"}); err == nil || !strings.Contains(err.Error(), "none.crt") {
+			t.Errorf("%s with a certificate that is not there: %v", name, err)
 		}
 		if err := validate(true, CertificateFiles{Key: "b"}); err == nil {
 			t.Errorf("%s takes a key without a certificate", name)
