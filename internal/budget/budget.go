@@ -5,7 +5,6 @@
 package budget
 
 import (
-	"strings"
 	"time"
 
 	"modeldock.io/internal/modelspec"
@@ -216,17 +215,3 @@ type Session struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 }
-
-// AuditEntry is one change made through the management API.
-type AuditEntry struct {
-	Seq    int64
-	Who    string // role and key id
-	What   string // method and path
-	When   time.Time
-	Why    string
-	Result string
-}
-
-// ByTenant reports whether a tenant made the change: what tenants do never
-// makes the audit forget what others did.
-func (e AuditEntry) ByTenant() bool { return strings.HasPrefix(e.Who, string(RoleTenant)+" ") }

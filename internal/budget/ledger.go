@@ -188,7 +188,10 @@ type Access interface {
 type Auditing interface {
 	Verify(ctx context.Context) (Report, error)
 	AppendAudit(ctx context.Context, e AuditEntry) error
+	// Audit returns the latest entries, newest first.
 	Audit(ctx context.Context, limit int) ([]AuditEntry, error)
+	// SearchAudit returns one page of those that match.
+	SearchAudit(ctx context.Context, q AuditQuery) (AuditPage, error)
 	// PruneAudit forgets all but the newest keep changes of tenants, and all
 	// but the newest keep of everybody else: see AuditEntry.ByTenant.
 	PruneAudit(ctx context.Context, keep int64) error

@@ -86,7 +86,7 @@ func releaseByHand(ctx context.Context, ledger budget.Ledger, ref budget.Ref, ob
 	}
 	// The row first: a release without its reason could not be explained, and a
 	// second row does no harm.
-	if err := ledger.AppendAudit(ctx, budget.AuditEntry{Who: "delivery", What: ByHandAudit(ref), Why: why, Result: "ok"}); err != nil {
+	if err := ledger.AppendAudit(ctx, budget.AuditEntry{Who: "delivery", What: ByHandAudit(ref), Why: why, Result: "ok", Tenant: ref.Tenant}); err != nil {
 		return err
 	}
 	if _, err := ledger.RequestRelease(ctx, ref); err != nil {

@@ -67,7 +67,7 @@ func decoder(section string) func(raw []byte) (budget.Row, error) {
 		})
 	case audit:
 		return strictly(func(r auditRow, m *moments) budget.Row {
-			return budget.AuditEntry{Seq: r.Seq, Who: r.Who, What: r.What, When: m.must("when", r.When), Why: r.Why, Result: r.Result}
+			return budget.AuditEntry{Seq: r.Seq, Who: r.Who, What: r.What, When: m.must("when", r.When), Why: r.Why, Result: r.Result, Tenant: r.Tenant, Source: r.Source}
 		})
 	default:
 		return strictly(func(r keptRow, m *moments) budget.Row {

@@ -121,6 +121,8 @@ type auditRow struct {
 	When   string `json:"when"`
 	Why    string `json:"why,omitempty"`
 	Result string `json:"result"`
+	Tenant string `json:"tenant,omitempty"`
+	Source string `json:"source,omitempty"`
 }
 
 type keptRow struct {
@@ -169,7 +171,7 @@ func wireOf(r budget.Row) (section string, wire any, err error) {
 	case budget.Grant:
 		return grants, grantRow{r.Owner, r.Model, r.Grantee, spell(r.At)}, nil
 	case budget.AuditEntry:
-		return audit, auditRow{r.Seq, r.Who, r.What, spell(r.When), r.Why, r.Result}, nil
+		return audit, auditRow{r.Seq, r.Who, r.What, spell(r.When), r.Why, r.Result, r.Tenant, r.Source}, nil
 	case evidence.Kept:
 		return firstChunks, keptRow{r.Tenant, r.ID, chunkWire(r.First), chunkWire(r.Latest)}, nil
 	}

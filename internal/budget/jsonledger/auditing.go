@@ -47,6 +47,21 @@ func (l *Ledger) Audit(ctx context.Context, limit int) (out []budget.AuditEntry,
 	return out, err
 }
 
+// SearchAudit returns one page of the entries that match.
+func (l *Ledger) SearchAudit(ctx context.Context, q budget.AuditQuery) (out budget.AuditPage, err error) {
+	err = l.view(ctx, func(s *state) error {
+		var rows []budget.AuditEntry
+		for _, e := range slices.Backward(s.Audit) {
+			if (q.Before == 0 || e.Seq < q.Before) && len(rows) < q.Reads() {
+				rows = append(rows, e)
+			}
+		}
+		out = q.Page(rows)
+		return nil
+	})
+	return out, err
+}
+
 // PruneAudit forgets all but the newest keep changes of each kind of actor.
 func (l *Ledger) PruneAudit(ctx context.Context, keep int64) error {
 	return l.update(ctx, func(s *state) error {

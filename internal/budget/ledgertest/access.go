@@ -198,6 +198,53 @@ func runAudit(t *testing.T, open Opener) {
 		equal(b, "incarnation length", len(id), 32)
 		equal(b, "journal seq", seq, 0)
 	})
+	t.Run("searched in pages", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, open, 10)
+		for i := range 12 {
+			e := budget.AuditEntry{Who: "tenant k1", What: "POST /requests", Tenant: "team-a", Source: "192.0.2.1", Result: "ok", When: b.clock.Now()}
+			if i%3 == 0 {
+				e.Who, e.What, e.Tenant = "admin k2", "PUT /tenants/team-b/quota", "team-b"
+			}
+			b.ok(b.AppendAudit(b.ctx, e))
+			b.clock.Advance(time.Minute)
+		}
+		begin := b.clock.Now().Add(-12 * time.Minute)
+		for name, c := range map[string]struct {
+			q    budget.AuditQuery
+			want []int64
+		}{
+			"all":      {budget.AuditQuery{}, []int64{12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}},
+			"tenant":   {budget.AuditQuery{Tenant: "team-b"}, []int64{10, 7, 4, 1}},
+			"key":      {budget.AuditQuery{Actor: "k2"}, []int64{10, 7, 4, 1}},
+			"actor":    {budget.AuditQuery{Actor: "tenant k1", Since: begin.Add(8 * time.Minute)}, []int64{12, 11, 9}},
+			"action":   {budget.AuditQuery{Action: "PUT /tenants/"}, []int64{10, 7, 4, 1}},
+			"not such": {budget.AuditQuery{Action: "tenants"}, nil},
+			"times":    {budget.AuditQuery{Since: begin.Add(2 * time.Minute), Until: begin.Add(5 * time.Minute)}, []int64{5, 4, 3}},
+			"before":   {budget.AuditQuery{Before: 4}, []int64{3, 2, 1}},
+		} {
+			var seqs []int64
+			for q, pages := c.q, 0; ; pages++ {
+				q.Limit = 2
+				page, err := b.SearchAudit(b.ctx, q)
+				b.ok(err)
+				for _, e := range page.Entries {
+					seqs = append(seqs, e.Seq)
+					equal(b, "source", e.Source, "192.0.2.1")
+				}
+				if page.Next == 0 {
+					break
+				}
+				if len(page.Entries) > 2 || pages > 6 {
+					b.Fatalf("%s: page %d is %+v", name, pages, page)
+				}
+				q.Before = page.Next
+			}
+			if !slices.Equal(seqs, c.want) {
+				b.Errorf("%s: %v, want %v", name, seqs, c.want)
+			}
+		}
+	})
 	t.Run("a closed ledger answers that it is unavailable", func(t *testing.T) {
 		t.Parallel()
 		l := open(t, NewClock().Now)

@@ -3,6 +3,7 @@ package sqlledger
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 
 	"modeldock.io/internal/budget"
@@ -94,21 +95,47 @@ func (l *Ledger) AppendAudit(ctx context.Context, e budget.AuditEntry) error {
 		if when.IsZero() {
 			when = t.now
 		}
-		return t.q.AppendAudit(ctx, sqlitequery.AppendAuditParams{Who: e.Who, What: e.What, At: micros(when), Why: e.Why, Result: e.Result})
+		return t.q.AppendAudit(ctx, sqlitequery.AppendAuditParams{Who: e.Who, What: e.What, At: micros(when), Why: e.Why, Result: e.Result, Tenant: e.Tenant, Source: e.Source})
 	})
 }
 
 // Audit returns the latest changes, newest first.
 func (l *Ledger) Audit(ctx context.Context, limit int) ([]budget.AuditEntry, error) {
 	return single(ctx, l, "read the audit", func(q queries) ([]budget.AuditEntry, error) {
-		rows, err := q.LatestAudit(ctx, rowLimit(limit))
-		out := make([]budget.AuditEntry, 0, len(rows))
-		for _, row := range rows {
-			out = append(out, budget.AuditEntry{Seq: row.Seq, Who: row.Who, What: row.What, When: moment(row.At), Why: row.Why, Result: row.Result})
-		}
-		return out, err
+		return auditEntries(q.LatestAudit(ctx, rowLimit(limit)))
 	})
 }
+
+// SearchAudit returns one page of the entries that match.
+func (l *Ledger) SearchAudit(ctx context.Context, query budget.AuditQuery) (budget.AuditPage, error) {
+	rows, err := single(ctx, l, "search the audit", func(q queries) ([]budget.AuditEntry, error) {
+		before := query.Before
+		if before == 0 {
+			before = math.MaxInt64
+		}
+		return auditEntries(q.AuditBefore(ctx, sqlitequery.AuditBeforeParams{Seq: before, Limit: int64(query.Reads())}))
+	})
+	return query.Page(rows), err
+}
+
+func auditEntries(rows []sqlitequery.Audit, err error) ([]budget.AuditEntry, error) {
+	out := make([]budget.AuditEntry, 0, len(rows))
+	for _, row := range rows {
+		out = append(out, auditEntry(row))
+	}
+	return out, err
+}
+
+func auditEntry(row sqlitequery.Audit) budget.AuditEntry {
+	return budget.AuditEntry{Seq: row.Seq, Who: row.Who, What: row.What, When: moment(row.At), Why: row.Why, Result: row.Result, Tenant: row.Tenant, Source: row.Source}
+}
+
+// Up to which entry the audit may be forgotten, in the meta table; a trigger
+// lets no other go.
+const (
+	tenantAuditUntil = "audit-of-tenants-until"
+	otherAuditUntil  = "audit-of-others-until"
+)
 
 // PruneAudit forgets all but the newest keep changes of each kind of actor.
 // What is too old is looked for beside the writer: that may be a long way.
@@ -128,12 +155,33 @@ func (l *Ledger) PruneAudit(ctx context.Context, keep int64) error {
 		return err
 	}
 	return l.touch(ctx, "prune the audit", func(ctx context.Context, t *transaction) error {
+		if err := mayForget(ctx, t, old.tenants, old.others); err != nil {
+			return err
+		}
 		if _, err := t.q.DropTenantAudit(ctx, old.tenants); err != nil {
 			return err
 		}
 		_, err := t.q.DropOtherAudit(ctx, old.others)
 		return err
 	})
+}
+
+func mayForget(ctx context.Context, t *transaction, tenants, others int64) error {
+	if err := setMeta(ctx, t, tenantAuditUntil, strconv.FormatInt(tenants, 10)); err != nil {
+		return err
+	}
+	return setMeta(ctx, t, otherAuditUntil, strconv.FormatInt(others, 10))
+}
+
+// forgetAudit drops all of it, for a copy that takes its place.
+func forgetAudit(ctx context.Context, t *transaction) error {
+	if err := mayForget(ctx, t, math.MaxInt64, math.MaxInt64); err != nil {
+		return err
+	}
+	if err := t.q.DropAudit(ctx); err != nil {
+		return err
+	}
+	return mayForget(ctx, t, 0, 0)
 }
 
 // firstOf is the first number, or 0.

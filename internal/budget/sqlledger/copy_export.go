@@ -167,7 +167,7 @@ func exportAudit(ctx context.Context, q queries, row func(budget.Row) error) err
 	return paged("the audit", func(last sqlitequery.Audit) ([]sqlitequery.Audit, error) {
 		return q.AuditAfter(ctx, sqlitequery.AuditAfterParams{Seq: last.Seq, Limit: copyPage})
 	}, func(r sqlitequery.Audit) error {
-		return row(budget.AuditEntry{Seq: r.Seq, Who: r.Who, What: r.What, When: moment(r.At), Why: r.Why, Result: r.Result})
+		return row(auditEntry(r))
 	})
 }
 

@@ -67,6 +67,7 @@ type statements interface {
 	AllJournal(ctx context.Context) ([]sqlitequery.Journal, error)
 	AmendReservation(ctx context.Context, arg sqlitequery.AmendReservationParams) (sqlitequery.Reservation, error)
 	AppendAudit(ctx context.Context, arg sqlitequery.AppendAuditParams) error
+	AuditBefore(ctx context.Context, arg sqlitequery.AuditBeforeParams) ([]sqlitequery.Audit, error)
 	AppendJournal(ctx context.Context, arg sqlitequery.AppendJournalParams) error
 	AskRelease(ctx context.Context, arg sqlitequery.AskReleaseParams) (sqlitequery.Reservation, error)
 	BindingsByObject(ctx context.Context, arg sqlitequery.BindingsByObjectParams) ([]sqlitequery.Binding, error)

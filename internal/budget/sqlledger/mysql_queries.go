@@ -209,6 +209,10 @@ func (m *mysqlQueries) InferencesOf(ctx context.Context, arg sqlitequery.Inferen
 	}))
 }
 
+func (m *mysqlQueries) AuditBefore(ctx context.Context, arg sqlitequery.AuditBeforeParams) ([]sqlitequery.Audit, error) {
+	return each(func(r mysqlquery.Audit) sqlitequery.Audit { return sqlitequery.Audit(r) })(m.q.AuditBefore(ctx, mysqlquery.AuditBeforeParams{Seq: arg.Seq, Limit: limit32(arg.Limit)}))
+}
+
 func (m *mysqlQueries) LatestAudit(ctx context.Context, limit int64) ([]sqlitequery.Audit, error) {
 	return each(func(r mysqlquery.Audit) sqlitequery.Audit { return sqlitequery.Audit(r) })(m.q.LatestAudit(ctx, limit32(limit)))
 }

@@ -33,6 +33,7 @@ func TestMySQLUpgradeFundsWhatWasReserved(t *testing.T) {
 			`ALTER TABLE reservation DROP CONSTRAINT reserved_is_funded, DROP KEY reservation_shrinking, DROP COLUMN shrinking`,
 		}},
 		{"nobody was limited", 25, []string{`ALTER TABLE tenant_quota DROP CONSTRAINT limits_are_an_object, DROP COLUMN limits`}},
+		{"no address was audited", 27, []string{`DROP TRIGGER audit_stays`, `DROP TRIGGER audit_keeps`, `ALTER TABLE audit DROP COLUMN tenant, DROP COLUMN source`}},
 		{"all was done but not noted", 21, nil},
 	} {
 		t.Run(undo.what, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 const auditAfter = `-- name: AuditAfter :many
-SELECT seq, who, what, at, why, result FROM audit WHERE seq > ? ORDER BY seq LIMIT ?
+SELECT seq, who, what, at, why, result, tenant, source FROM audit WHERE seq > ? ORDER BY seq LIMIT ?
 `
 
 type AuditAfterParams struct {
@@ -35,6 +35,8 @@ func (q *Queries) AuditAfter(ctx context.Context, arg AuditAfterParams) ([]Audit
 			&i.At,
 			&i.Why,
 			&i.Result,
+			&i.Tenant,
+			&i.Source,
 		); err != nil {
 			return nil, err
 		}
@@ -159,7 +161,7 @@ func (q *Queries) ChunksAfter(ctx context.Context, arg ChunksAfterParams) ([]Fir
 }
 
 const copyAudit = `-- name: CopyAudit :exec
-INSERT INTO audit (seq, who, what, at, why, result) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO audit (seq, who, what, at, why, result, tenant, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type CopyAuditParams struct {
@@ -169,6 +171,8 @@ type CopyAuditParams struct {
 	At     int64
 	Why    string
 	Result string
+	Tenant string
+	Source string
 }
 
 func (q *Queries) CopyAudit(ctx context.Context, arg CopyAuditParams) error {
@@ -179,6 +183,8 @@ func (q *Queries) CopyAudit(ctx context.Context, arg CopyAuditParams) error {
 		arg.At,
 		arg.Why,
 		arg.Result,
+		arg.Tenant,
+		arg.Source,
 	)
 	return err
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const appendAudit = `-- name: AppendAudit :exec
-INSERT INTO audit (who, what, at, why, result) VALUES (?, ?, ?, ?, ?)
+INSERT INTO audit (who, what, at, why, result, tenant, source) VALUES (?, ?, ?, ?, ?, ?, ?)
 `
 
 type AppendAuditParams struct {
@@ -20,6 +20,8 @@ type AppendAuditParams struct {
 	At     int64
 	Why    string
 	Result string
+	Tenant string
+	Source string
 }
 
 func (q *Queries) AppendAudit(ctx context.Context, arg AppendAuditParams) error {
@@ -29,8 +31,51 @@ func (q *Queries) AppendAudit(ctx context.Context, arg AppendAuditParams) error 
 		arg.At,
 		arg.Why,
 		arg.Result,
+		arg.Tenant,
+		arg.Source,
 	)
 	return err
+}
+
+const auditBefore = `-- name: AuditBefore :many
+SELECT seq, who, what, at, why, result, tenant, source FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?
+`
+
+type AuditBeforeParams struct {
+	Seq   int64
+	Limit int64
+}
+
+func (q *Queries) AuditBefore(ctx context.Context, arg AuditBeforeParams) ([]Audit, error) {
+	rows, err := q.db.QueryContext(ctx, auditBefore, arg.Seq, arg.Limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Audit
+	for rows.Next() {
+		var i Audit
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Who,
+			&i.What,
+			&i.At,
+			&i.Why,
+			&i.Result,
+			&i.Tenant,
+			&i.Source,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const countGrants = `-- name: CountGrants :one
@@ -223,7 +268,7 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (Session
 }
 
 const latestAudit = `-- name: LatestAudit :many
-SELECT seq, who, what, at, why, result FROM audit ORDER BY seq DESC LIMIT ?
+SELECT seq, who, what, at, why, result, tenant, source FROM audit ORDER BY seq DESC LIMIT ?
 `
 
 func (q *Queries) LatestAudit(ctx context.Context, limit int64) ([]Audit, error) {
@@ -242,6 +287,8 @@ func (q *Queries) LatestAudit(ctx context.Context, limit int64) ([]Audit, error)
 			&i.At,
 			&i.Why,
 			&i.Result,
+			&i.Tenant,
+			&i.Source,
 		); err != nil {
 			return nil, err
 		}

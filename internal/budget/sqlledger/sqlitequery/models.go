@@ -26,6 +26,8 @@ type Audit struct {
 	At     int64
 	Why    string
 	Result string
+	Tenant string
+	Source string
 }
 
 type Binding struct {

@@ -40,10 +40,13 @@ SELECT created_at FROM session WHERE key_id = ? ORDER BY created_at DESC LIMIT ?
 DELETE FROM session WHERE key_id = ? AND created_at <= ?;
 
 -- name: AppendAudit :exec
-INSERT INTO audit (who, what, at, why, result) VALUES (?, ?, ?, ?, ?);
+INSERT INTO audit (who, what, at, why, result, tenant, source) VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: LatestAudit :many
 SELECT * FROM audit ORDER BY seq DESC LIMIT ?;
+
+-- name: AuditBefore :many
+SELECT * FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?;
 
 -- name: TenantAuditFrom :many
 SELECT seq FROM audit WHERE who LIKE 'tenant %' ORDER BY seq DESC LIMIT ? OFFSET ?;

@@ -47,7 +47,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 INSERT INTO binding (tenant, id, namespace, name, uid, bound_at, ever_ready, first_ready_at, gone_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: CopyAudit :exec
-INSERT INTO audit (seq, who, what, at, why, result) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO audit (seq, who, what, at, why, result, tenant, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: DropSessions :exec
 DELETE FROM session;
