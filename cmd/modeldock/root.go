@@ -88,7 +88,7 @@ func (c *cli) root() *cobra.Command {
 		c.upCommand(), c.controllerCommand(), c.gatewayCommand(), c.agentCommand(), c.submitCommand(), c.getCommand(), c.listCommand(), c.watchCommand(), c.updateCommand(), c.releaseCommand(),
 		c.simulateCommand(),
 		c.explainCommand(), c.traceCommand(), c.logsCommand(), c.chatCommand(), c.modelsCommand(), c.nodesCommand(), c.topCommand(), c.fitCommand(),
-		c.stepCommand(), c.quotaCommand(), c.limitsCommand(), c.poolCommand(), c.warmPoolCommand(), c.keyCommand(), c.grantCommand(), c.ledgerCommand(),
+		c.stepCommand(), c.quotaCommand(), c.limitsCommand(), c.poolCommand(), c.warmPoolCommand(), c.keyCommand(), c.grantCommand(), c.auditCommand(), c.ledgerCommand(),
 		c.configCommand(), c.preflightCommand(), c.migrateCommand(), c.versionCommand(),
 	)
 	return root

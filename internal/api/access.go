@@ -50,6 +50,7 @@ func (s handlers) CreateKey(c *gin.Context) {
 	}
 	text, key := budget.MintKey(budget.Role(in.Role), value(in.Tenant, ""), s.Clock(), time.Duration(value(in.ExpiresInSeconds, 0))*time.Second)
 	err = s.Ledger.CreateKey(c.Request.Context(), key)
+	c.Set(concernedKey, key.Tenant)
 	s.audit(c, "", err, strings.Join([]string{key.ID, string(key.Role), key.Tenant}, " "))
 	if err != nil {
 		s.fail(c, err)
@@ -81,6 +82,9 @@ func (s handlers) RevokeKey(c *gin.Context, keyID string) {
 		return
 	}
 	err := s.Ledger.RevokeKey(c.Request.Context(), keyID)
+	if key, unread := s.Ledger.Key(c.Request.Context(), keyID); unread == nil {
+		c.Set(concernedKey, key.Tenant)
+	}
 	s.audit(c, "", err)
 	if err != nil {
 		s.fail(c, err)

@@ -102,6 +102,7 @@ type Server struct {
 	following *places       // held by each log that is followed
 	exporting chan struct{} // held by the one export under way
 	replaying *places       // held by each simulation under way
+	signIns   *signIns
 }
 
 // New builds the server; Handler serves it.
@@ -109,6 +110,7 @@ func New(cfg Config) *Server {
 	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: newPlaces(1, maxReplays)}
 	s.BodyTime = cmp.Or(s.BodyTime, bodyTime)
 	s.turns, s.following = newTurns(), newPlaces(maxPerKey, maxSubscribers)
+	s.signIns = newSignIns(cfg.Clock)
 	s.stored = newStoredRows(cfg.Bounds, cfg.Ledger, cfg.Clock)
 	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock, Halted: s.standstill}
 	s.engine = s.routes()
@@ -130,8 +132,12 @@ func (s *Server) routes() *gin.Engine {
 	})
 	openapi.RegisterHandlersWithOptions(e, handlers{s}, openapi.GinServerOptions{
 		Middlewares: []openapi.MiddlewareFunc{s.authenticate, s.takeTurn},
+		// It comes before the middlewares: whether a stranger's parameters can be
+		// read is nobody's business.
 		ErrorHandler: func(c *gin.Context, err error, status int) {
-			s.fail(c, badParameter(c, status, err))
+			if s.authenticate(c); !c.IsAborted() {
+				s.fail(c, badParameter(c, status, err))
+			}
 		},
 	})
 	return e

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/modelspec"
 )
 
 // auditText bounds what a row may carry of a request line or of an error.
@@ -40,11 +42,14 @@ func (s *Server) refusedByRules(c *gin.Context, err error) bool {
 
 // appendAudit writes one row, also for a caller who has left.
 func (s *Server) appendAudit(c *gin.Context, why string, result error, details ...string) error {
-	p := who(c)
-	what := append([]string{c.Request.Method, c.Request.URL.RequestURI()}, details...)
+	asked := c.Request.URL.RequestURI()
+	if c.FullPath() == sessionPath { // whoever signs in may have put a key anywhere
+		asked = sessionPath
+	}
+	what := append([]string{c.Request.Method, asked}, details...)
 	e := budget.AuditEntry{
-		Who: string(p.Role) + " " + p.KeyID, What: clip(strings.Join(what, " ")),
-		When: s.Clock(), Why: why, Result: "ok",
+		Who: actor(who(c)), What: clip(strings.Join(what, " ")),
+		When: s.Clock(), Why: why, Result: "ok", Tenant: concerned(c), Source: source(c.Request),
 	}
 	if result != nil {
 		e.Result = clip(result.Error())
@@ -55,6 +60,41 @@ func (s *Server) appendAudit(c *gin.Context, why string, result error, details .
 		return fmt.Errorf("write the audit row: %w", err)
 	}
 	return nil
+}
+
+// nobody is who acts without a key.
+const nobody = "nobody"
+
+func actor(p Principal) string {
+	if p.KeyID == "" {
+		return nobody
+	}
+	return string(p.Role) + " " + p.KeyID
+}
+
+// concernedKey has the tenant that only a body names.
+const concernedKey = "concerned"
+
+// concerned is whose things a call is about: the caller's own, or for others
+// those of the tenant that they name.
+func concerned(c *gin.Context) string {
+	for _, name := range []string{who(c).Tenant, c.GetString(concernedKey), c.Query("tenant"), c.Param("tenant"), c.Param("owner")} {
+		if name != "" && modelspec.CheckName("tenant", name) == nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// source is where a call came from. What a proxy says of it is told beside, and
+// is worth what the proxy is.
+func source(r *http.Request) string {
+	address := addressOf(r.RemoteAddr)
+	all := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	if said, err := netip.ParseAddr(strings.TrimSpace(all[len(all)-1])); err == nil {
+		return address + " for " + said.WithZone("").String()
+	}
+	return address
 }
 
 func clip(s string) string { return clipped(s, auditText) }

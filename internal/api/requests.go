@@ -73,6 +73,7 @@ func (s handlers) SubmitRequest(c *gin.Context) {
 	r, err := s.Ledger.Submit(c.Request.Context(), sub)
 	err = withoutSecrets(err)
 	if err != nil || r.Submits == 1 { // the same submit again stores nothing
+		c.Set(concernedKey, sub.Tenant)
 		s.audit(c, "", err, sub.Tenant+"/"+sub.ID)
 	}
 	if err != nil {

@@ -94,6 +94,7 @@ func calls() []call {
 		{"GET", "/keys", "/keys", "", 200},
 		{"POST", "/keys", "/keys", `{"role":"viewer","expiresInSeconds":60}`, 201},
 		{"DELETE", "/keys/{keyId}", "/keys/nobody", "", 404},
+		{"GET", "/audit", "/audit?tenant=team-a&actor=admin&limit=2", "", 200},
 		{"GET", "/grants", "/grants", "", 200},
 		{"PUT", "/grants/{owner}/{model}/{grantee}", "/grants/team-b/m/team-a", "", 200},
 		{"DELETE", "/grants/{owner}/{model}/{grantee}", "/grants/team-b/m/team-a", "", 204},

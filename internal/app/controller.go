@@ -191,7 +191,7 @@ func (c *controller) serve(ctx context.Context, on listeners, out io.Writer, sta
 	_ = watched.Close()
 	last, cancelLast := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancelLast()
-	err = errors.Join(err, c.spans.Close(last))
+	err = errors.Join(err, c.spans.Close(last), c.api.SumUpSignIns(last, true))
 	c.log.Info("stopped")
 	return err
 }
@@ -212,6 +212,9 @@ func (c *controller) start(ctx context.Context, listen net.Addr, failed chan<- e
 		wake := merge(ctx, moved, seen)
 		w := besides{spare: c.world.spare(), informer: c.world.informer(), scale: func(ctx context.Context) { c.scaler.Run(ctx, wake) }}
 		watch(func() error { return operate(ctx, c.opts, w, listen, c.log) })
+	}
+	if c.runs(partAPI) {
+		c.run(func() { c.every(ctx, "count sign-ins", pruneEvery, c.countSignIns) })
 	}
 	if c.directory != nil {
 		moved, seen := c.moved.listen(), c.observed.listen()

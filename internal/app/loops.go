@@ -52,6 +52,7 @@ func (c *control) startAccounts(ctx context.Context, p parts) {
 func (p *platform) startLoops(ctx context.Context) {
 	snapshots, seen := p.moved.listen(), p.observed.listen()
 	p.run(func() { p.directory.run(ctx, merge(ctx, snapshots, seen)) })
+	p.run(func() { p.every(ctx, "count sign-ins", pruneEvery, p.countSignIns) })
 	p.run(func() { signals.New(signals.Config{Table: p.table, Clock: p.clock}).Run(ctx) })
 	if !p.opts.Manual {
 		p.startAccounts(ctx, parts{admit: true, deliver: true})
@@ -143,6 +144,9 @@ func (c *control) verify(ctx context.Context) error {
 func (c *control) prune(ctx context.Context) error {
 	return errors.Join(c.ledger.Prune(ctx, traceAge, maxTraces), c.ledger.PruneAudit(ctx, maxAudits))
 }
+
+// countSignIns writes into the audit how many sign-ins were not stored.
+func (c *control) countSignIns(ctx context.Context) error { return c.api.SumUpSignIns(ctx, false) }
 
 // admit takes all that fits, a bounded set per commit.
 func (c *control) admit(ctx context.Context) error {

@@ -78,7 +78,7 @@ func (p *platform) shutdown(server *gateway.Server, stopWork func()) error {
 			_ = p.hold.Release() // it ends with the connection anyway
 		}
 	}()
-	err := errors.Join(p.counts.close(), p.recorder.FlushAndClose(last), p.tells.spans.Close(last), p.machine.Close(last), p.ledger.Close())
+	err := errors.Join(p.counts.close(), p.api.SumUpSignIns(last, true), p.recorder.FlushAndClose(last), p.tells.spans.Close(last), p.machine.Close(last), p.ledger.Close())
 	p.log.Info("stopped")
 	return err
 }

@@ -425,6 +425,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description For admins: who changed what, and who signed in or failed to, newest first. One page looks at 10 000 entries at most: it may hold few or none and still have a next one. */
+        get: operations["searchAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/grants": {
         parameters: {
             query?: never;
@@ -1366,6 +1383,25 @@ export interface components {
             items: components["schemas"]["Key"][];
             next: string;
         };
+        AuditEntry: {
+            id: string;
+            at: components["schemas"]["Time"];
+            /** @description Role and id of the key; "nobody" where a sign-in failed */
+            actor: string;
+            /** @description Method and path, and what the path does not say */
+            action: string;
+            /** @description "ok", or why it failed */
+            result: string;
+            why?: string;
+            /** @description Whose things were changed */
+            tenant?: string;
+            /** @description The caller's address; behind a proxy, whom it said that it speaks for */
+            source?: string;
+        };
+        AuditList: {
+            items: components["schemas"]["AuditEntry"][];
+            next: string;
+        };
         Grant: {
             owner: string;
             model: string;
@@ -2270,6 +2306,40 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    searchAudit: {
+        parameters: {
+            query?: {
+                /** @description Whose things were changed */
+                tenant?: string;
+                /** @description A key's id, a role, or all of an entry's actor */
+                actor?: string;
+                /** @description How the action begins, for example "POST /requests" */
+                action?: string;
+                /** @description At this time or later (RFC 3339) */
+                since?: string;
+                /** @description Before this time */
+                until?: string;
+                limit?: number;
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditList"];
+                };
             };
             default: components["responses"]["Error"];
         };

@@ -666,6 +666,35 @@ type Answers struct {
 	ModelStarted        *bool `json:"modelStarted"`
 }
 
+// AuditEntry defines model for AuditEntry.
+type AuditEntry struct {
+	// Action Method and path, and what the path does not say
+	Action string `json:"action"`
+
+	// Actor Role and id of the key; "nobody" where a sign-in failed
+	Actor string `json:"actor"`
+
+	// At RFC 3339 in UTC with six digits of the second's fraction
+	At Time   `json:"at"`
+	Id string `json:"id"`
+
+	// Result "ok", or why it failed
+	Result string `json:"result"`
+
+	// Source The caller's address; behind a proxy, whom it said that it speaks for
+	Source *string `json:"source,omitempty"`
+
+	// Tenant Whose things were changed
+	Tenant *string `json:"tenant,omitempty"`
+	Why    *string `json:"why,omitempty"`
+}
+
+// AuditList defines model for AuditList.
+type AuditList struct {
+	Items []AuditEntry `json:"items"`
+	Next  string       `json:"next"`
+}
+
 // CachePolicy defines model for CachePolicy.
 type CachePolicy struct {
 	Enabled    *bool `json:"enabled,omitempty"`
@@ -1725,6 +1754,26 @@ type OfTenant = string
 // TenantPath defines model for TenantPath.
 type TenantPath = string
 
+// SearchAuditParams defines parameters for SearchAudit.
+type SearchAuditParams struct {
+	// Tenant Whose things were changed
+	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Actor A key's id, a role, or all of an entry's actor
+	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// Action How the action begins, for example "POST /requests"
+	Action *string `form:"action,omitempty" json:"action,omitempty"`
+
+	// Since At this time or later (RFC 3339)
+	Since *string `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Before this time
+	Until *string `form:"until,omitempty" json:"until,omitempty"`
+	Limit *int    `form:"limit,omitempty" json:"limit,omitempty"`
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+}
+
 // StreamEventsParams defines parameters for StreamEvents.
 type StreamEventsParams struct {
 	Topics *string `form:"topics,omitempty" json:"topics,omitempty"`
@@ -1924,6 +1973,11 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 
 // The interface specification for the client above.
 type ClientInterface interface {
+
+	// SearchAudit performs a GET /audit (the `SearchAudit` operationId) request.
+	//
+	// For admins: who changed what, and who signed in or failed to, newest first. One page looks at 10 000 entries at most: it may hold few or none and still have a next one.
+	SearchAudit(ctx context.Context, params *SearchAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetDiagnostics performs a GET /diagnostics (the `GetDiagnostics` operationId) request.
 	GetDiagnostics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2187,6 +2241,21 @@ type ClientInterface interface {
 	//
 	// Replaces what a pool keeps ready; no classes and no GPU-hours keep nothing.
 	PutWarmPool(ctx context.Context, pool string, body PutWarmPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// SearchAudit performs a GET /audit (the `SearchAudit` operationId) request.
+//
+// For admins: who changed what, and who signed in or failed to, newest first. One page looks at 10 000 entries at most: it may hold few or none and still have a next one.
+func (c *Client) SearchAudit(ctx context.Context, params *SearchAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchAuditRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // GetDiagnostics performs a GET /diagnostics (the `GetDiagnostics` operationId) request.
@@ -3020,6 +3089,132 @@ func (c *Client) PutWarmPool(ctx context.Context, pool string, body PutWarmPoolJ
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewSearchAuditRequest constructs an http.Request for the SearchAudit method
+func NewSearchAuditRequest(server string, params *SearchAuditParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/audit")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tenant != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tenant", *params.Tenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Actor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "actor", *params.Actor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Action != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "action", *params.Action, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Until != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "until", *params.Until, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
 }
 
 // NewGetDiagnosticsRequest constructs an http.Request for the GetDiagnostics method
@@ -4987,6 +5182,13 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// SearchAuditWithResponse performs a GET /audit (the `SearchAudit` operationId) request.
+	//
+	// For admins: who changed what, and who signed in or failed to, newest first. One page looks at 10 000 entries at most: it may hold few or none and still have a next one.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	SearchAuditWithResponse(ctx context.Context, params *SearchAuditParams, reqEditors ...RequestEditorFn) (*SearchAuditResponse, error)
+
 	// GetDiagnosticsWithResponse performs a GET /diagnostics (the `GetDiagnostics` operationId) request.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5333,6 +5535,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Replaces what a pool keeps ready; no classes and no GPU-hours keep nothing.
 	PutWarmPoolWithResponse(ctx context.Context, pool string, body PutWarmPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*PutWarmPoolResponse, error)
+}
+
+type SearchAuditResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AuditList
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchAuditResponse) GetJSON200() *AuditList {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r SearchAuditResponse) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchAuditResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchAuditResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchAuditResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchAuditResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 type GetDiagnosticsResponse struct {
@@ -7323,6 +7573,19 @@ func (r PutWarmPoolResponse) ContentType() string {
 	return ""
 }
 
+// SearchAuditWithResponse performs a GET /audit (the `SearchAudit` operationId) request.
+//
+// For admins: who changed what, and who signed in or failed to, newest first. One page looks at 10 000 entries at most: it may hold few or none and still have a next one.
+//
+// Returns a wrapper object for the known response body format(s).
+func (c *ClientWithResponses) SearchAuditWithResponse(ctx context.Context, params *SearchAuditParams, reqEditors ...RequestEditorFn) (*SearchAuditResponse, error) {
+	rsp, err := c.SearchAudit(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchAuditResponse(rsp)
+}
+
 // GetDiagnosticsWithResponse performs a GET /diagnostics (the `GetDiagnostics` operationId) request.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8010,6 +8273,39 @@ func (c *ClientWithResponses) PutWarmPoolWithResponse(ctx context.Context, pool 
 		return nil, err
 	}
 	return ParsePutWarmPoolResponse(rsp)
+}
+
+// ParseSearchAuditResponse parses an HTTP response from a SearchAuditWithResponse call
+func ParseSearchAuditResponse(rsp *http.Response) (*SearchAuditResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchAuditResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AuditList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
 }
 
 // ParseGetDiagnosticsResponse parses an HTTP response from a GetDiagnosticsWithResponse call
@@ -9388,6 +9684,9 @@ func ParsePutWarmPoolResponse(rsp *http.Response) (*PutWarmPoolResponse, error) 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 
+	// (GET /audit)
+	SearchAudit(c *gin.Context, params SearchAuditParams)
+
 	// (GET /diagnostics)
 	GetDiagnostics(c *gin.Context)
 
@@ -9523,6 +9822,81 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(c *gin.Context)
+
+// SearchAudit operation middleware
+func (siw *ServerInterfaceWrapper) SearchAudit(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SearchAuditParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "actor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", c.Request.URL.Query(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter actor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "action" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "action", c.Request.URL.Query(), &params.Action, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter action: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", c.Request.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter since: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "until" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "until", c.Request.URL.Query(), &params.Until, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter until: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", c.Request.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter after: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SearchAudit(c, params)
+}
 
 // GetDiagnostics operation middleware
 func (siw *ServerInterfaceWrapper) GetDiagnostics(c *gin.Context) {
@@ -10618,6 +10992,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/keys", wrapper.ListKeys)
 	router.POST(options.BaseURL+"/keys", wrapper.CreateKey)
 	router.DELETE(options.BaseURL+"/keys/:keyId", wrapper.RevokeKey)
+	router.GET(options.BaseURL+"/audit", wrapper.SearchAudit)
 	router.GET(options.BaseURL+"/grants", wrapper.ListGrants)
 	router.DELETE(options.BaseURL+"/grants/:owner/:model/:grantee", wrapper.DeleteGrant)
 	router.PUT(options.BaseURL+"/grants/:owner/:model/:grantee", wrapper.PutGrant)
