@@ -20,6 +20,7 @@ import (
 	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/evidence"
 	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/strictpath"
 	"modeldock.io/internal/traffic"
 )
 
@@ -125,7 +126,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.recoverPanics, keptNowhere, fromOutside, endTurn, s.limitBody)
+	e.Use(s.recoverPanics, keptNowhere, s.readOneWay, fromOutside, endTurn, s.limitBody)
 	e.NoRoute(func(c *gin.Context) { s.fail(c, notFound("no such path: %s", c.Request.URL.Path)) })
 	e.NoMethod(func(c *gin.Context) {
 		s.fail(c, &problem{http.StatusMethodNotAllowed, codeMethod, c.Request.Method + " is not allowed on " + c.Request.URL.Path + "; see the Allow header", ""})
@@ -148,6 +149,14 @@ func (s *Server) routes() *gin.Engine {
 func keptNowhere(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	c.Header("X-Content-Type-Options", "nosniff")
+}
+
+// readOneWay refuses a path that a proxy in front may have let pass as another
+// one than is served here: routes are found by what is decoded.
+func (s *Server) readOneWay(c *gin.Context) {
+	if err := strictpath.Check(c.Request.URL); err != nil {
+		s.fail(c, invalid("", "%s", err))
+	}
 }
 
 // limitBody refuses a body that says it is too large before reading it, and

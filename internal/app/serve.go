@@ -18,6 +18,7 @@ import (
 	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/strictpath"
 	"modeldock.io/internal/console"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway"
@@ -113,6 +114,8 @@ func onePathMap(mux, management, inference http.Handler) http.Handler {
 			toConsole(w, r)
 		case inference != nil && (strings.HasPrefix(r.URL.Path, "/v1/") || r.RequestURI == "*"):
 			inference.ServeHTTP(w, r)
+		case !strings.HasPrefix(r.URL.EscapedPath(), "/v1/") && strictpath.Check(r.URL) != nil:
+			management.ServeHTTP(w, r) // says what is wrong with it; a gateway does so below /v1
 		case r.RequestURI == "*":
 			notHere("there is nothing at \"*\"; name a path")(w, r)
 		case !clean(r.URL.Path):

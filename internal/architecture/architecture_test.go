@@ -60,6 +60,7 @@ func cores() map[string][]string {
 	return map[string][]string{
 		"internal/modelspec":        nil,
 		"internal/strictjson":       nil,
+		"internal/strictpath":       nil,
 		"internal/placement":        {"internal/modelspec"},
 		"internal/device/measured":  nil,
 		"internal/budget":           {"internal/modelspec"},

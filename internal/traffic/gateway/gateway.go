@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"modeldock.io/internal/strictpath"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/cache"
 	"modeldock.io/internal/traffic/limit"
@@ -159,9 +161,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := g.begin(w, r)
 	defer x.finish()
 	op, inference := operationFor(r.URL.Path)
-	id, oneModel := strings.CutPrefix(r.URL.Path, "/v1/models/")
-	var err error
+	id, oneModel, err := modelOf(r.URL)
 	switch {
+	case err != nil:
+		err = badRequest(err)
 	case inference:
 		if err = allow(r, http.MethodPost); err == nil {
 			x.inference = true
@@ -181,6 +184,16 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		x.fail(err)
 	}
+}
+
+// modelOf is the id in /v1/models/{id}. Clients encode the slash in "owner/name";
+// any other path is read by us as it was by whoever let it pass.
+func modelOf(u *url.URL) (id string, oneModel bool, err error) {
+	if id, oneModel = strings.CutPrefix(u.EscapedPath(), "/v1/models/"); !oneModel {
+		return "", false, strictpath.Check(u)
+	}
+	id, err = url.PathUnescape(id)
+	return id, true, err
 }
 
 func allow(r *http.Request, methods ...string) error {
