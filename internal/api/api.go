@@ -20,6 +20,7 @@ import (
 	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/evidence"
 	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/outage"
 	"modeldock.io/internal/strictpath"
 	"modeldock.io/internal/traffic"
 )
@@ -104,6 +105,9 @@ type Server struct {
 	exporting chan struct{} // held by the one export under way
 	replaying *places       // held by each simulation under way
 	signIns   *signIns
+	// Refusals because of an outage are counted, not told one by one.
+	away   *outage.Log // of the ledger
+	unread *outage.Log // of what runs
 }
 
 // New builds the server; Handler serves it.
@@ -112,6 +116,7 @@ func New(cfg Config) *Server {
 	s.BodyTime = cmp.Or(s.BodyTime, bodyTime)
 	s.turns, s.following = newTurns(), newPlaces(maxPerKey, maxSubscribers)
 	s.signIns = newSignIns(cfg.Clock)
+	s.away, s.unread = outage.New(s.log, cfg.Clock, "ledger unavailable"), outage.New(s.log, cfg.Clock, "what runs cannot be read")
 	s.stored = newStoredRows(cfg.Bounds, cfg.Ledger, cfg.Clock)
 	s.collector = evidence.Collector{Ledger: cfg.Ledger, Target: cfg.Target, Store: cfg.Evidence, Endpoints: cfg.Load.Endpoints, Clock: cfg.Clock, Halted: s.standstill}
 	s.engine = s.routes()

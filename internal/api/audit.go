@@ -29,7 +29,12 @@ func (s *Server) audit(c *gin.Context, why string, result error, details ...stri
 	if result != nil && who(c).Role == budget.RoleTenant && s.refusedByRules(c, result) {
 		return
 	}
-	if err := s.appendAudit(c, why, result, details...); err != nil {
+	err := s.appendAudit(c, why, result, details...)
+	switch {
+	case err == nil:
+	case errors.Is(result, budget.ErrUnavailable):
+		failed(c, s.away, err) // the change itself failed by the same, and is counted so
+	default:
 		s.log.Error("audit row not written", "what", c.Request.Method+" "+c.Request.URL.Path, "who", who(c).KeyID, "error", err)
 	}
 }

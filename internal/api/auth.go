@@ -54,6 +54,7 @@ func (s *Server) authenticate(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
+	s.away.Works()
 	c.Set(principalKey, p)
 }
 

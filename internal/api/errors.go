@@ -14,6 +14,7 @@ import (
 	"modeldock.io/internal/budget/backup"
 	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/outage"
 	"modeldock.io/internal/strictjson"
 )
 
@@ -142,14 +143,22 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 	case errors.Is(err, budget.ErrNotReleasable):
 		return &problem{http.StatusConflict, codeConflict, err.Error(), ""}
 	case errors.Is(err, scaler.ErrUnread):
-		s.log.Warn("what runs cannot be read", "method", c.Request.Method, "path", c.FullPath(), "error", err)
+		failed(c, s.unread, err)
 		return &problem{http.StatusServiceUnavailable, codeUnavailable, "what runs cannot be read right now; ask again in a moment", ""}
 	case errors.Is(err, budget.ErrUnavailable):
-		s.log.Error("ledger unavailable", "method", c.Request.Method, "path", c.FullPath(), "error", err)
+		failed(c, s.away, err)
 		return &problem{http.StatusServiceUnavailable, codeUnavailable, "the ledger cannot answer right now; the same request may be sent again safely", ""}
 	default:
 		s.log.Error("request failed", "method", c.Request.Method, "path", c.FullPath(), "error", err)
 		return &problem{http.StatusInternalServerError, codeInternal, "an internal error occurred; the log of the controller has the details", ""}
+	}
+}
+
+// failed counts a call that an outage refuses; one whose caller has left says
+// nothing about anything.
+func failed(c *gin.Context, by *outage.Log, err error) {
+	if c.Request.Context().Err() == nil {
+		by.Failed(err, "method", c.Request.Method, "path", c.FullPath())
 	}
 }
 

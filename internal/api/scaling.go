@@ -24,6 +24,7 @@ func (s handlers) GetScaling(c *gin.Context, id openapi.ID, params openapi.GetSc
 		s.fail(c, err)
 		return
 	}
+	s.unread.Works()
 	c.JSON(http.StatusOK, reportWire(rep))
 }
 

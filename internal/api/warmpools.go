@@ -23,6 +23,7 @@ func (s handlers) ListWarmPools(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
+	s.unread.Works()
 	out := openapi.WarmPoolList{Items: []openapi.WarmPool{}}
 	for _, rep := range all {
 		out.Items = append(out.Items, warmWire(rep))

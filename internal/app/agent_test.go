@@ -14,7 +14,7 @@ import (
 func TestAgentTellsEveryErrorAtOnce(t *testing.T) {
 	t.Parallel()
 	err := AgentOptions{OpsListen: "0.0.0.0:1", Cards: "4Gi", CardsFile: "x", Deliver: "hope", Resource: "memory", KubeletDir: "kubelet", RedisURL: "http://x"}.Validate()
-	for _, says := range []string{"--listen", "--node", "--cards and --cards-file", "4Gi", "--deliver", "--chunk-mib", "--resource", "--kubelet-dir", "Redis"} {
+	for _, says := range []string{"--ops-listen", "--node", "--cards and --cards-file", "4Gi", "--deliver", "--chunk-mib", "--resource", "--kubelet-dir", "Redis"} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("nothing is said of %s: %v", says, err)
 		}

@@ -21,6 +21,7 @@ import (
 	"modeldock.io/internal/delivery/remote"
 	"modeldock.io/internal/elastic/scaler"
 	"modeldock.io/internal/evidence"
+	"modeldock.io/internal/outage"
 	"modeldock.io/internal/traffic/gateway"
 )
 
@@ -65,6 +66,9 @@ type control struct {
 	// where nobody else could.
 	atHome func(context.Context) error
 	api    *api.Server
+	// Outages are told in two lines, however often they are met.
+	unchecked  *outage.Log // sessions of callers of /v1
+	unadmitted *outage.Log // rounds of admission
 
 	loops sync.WaitGroup
 }
@@ -80,6 +84,8 @@ func newControl(out io.Writer) *control {
 	c.scaled = scaler.NewMetrics()
 	c.started = c.clock()
 	c.health = newHealth(c.clock)
+	c.unchecked = outage.New(c.log, c.clock, "callers' sessions cannot be checked")
+	c.unadmitted = outage.New(c.log, c.clock, "admission rounds fail; they are tried again within a second")
 	return c
 }
 

@@ -12,6 +12,7 @@ import (
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/modelspec"
+	"modeldock.io/internal/outage"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/feed"
 )
@@ -22,7 +23,7 @@ type directory struct {
 	ledger  budget.Ledger
 	target  delivery.Target
 	clock   func() time.Time
-	log     *slog.Logger
+	stale   *outage.Log
 	changed func() // told after every new snapshot
 	current atomic.Pointer[traffic.Snapshot]
 
@@ -42,7 +43,7 @@ type directory struct {
 }
 
 func newDirectory(ledger budget.Ledger, target delivery.Target, clock func() time.Time, log *slog.Logger) *directory {
-	return &directory{ledger: ledger, target: target, clock: clock, log: log, fresh: feed.NewFreshness(clock)}
+	return &directory{ledger: ledger, target: target, clock: clock, fresh: feed.NewFreshness(clock), stale: outage.New(log, clock, "gateway snapshot is not refreshed; traffic goes on with the last one")}
 }
 
 // snapshot returns the latest one; never nil.
@@ -113,8 +114,11 @@ func (d *directory) question(ctx context.Context) {
 }
 
 func (d *directory) notRefreshed(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		d.log.Warn("gateway snapshot is not refreshed; traffic goes on with the last one", "age", d.clock().Sub(d.snapshot().At), "error", err)
+	switch {
+	case err == nil:
+		d.stale.Works()
+	case ctx.Err() == nil:
+		d.stale.Failed(err, "age", d.clock().Sub(d.snapshot().At))
 	}
 }
 

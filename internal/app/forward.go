@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"modeldock.io/internal/api"
+	"modeldock.io/internal/outage"
 	"modeldock.io/internal/traffic/feed"
 )
 
@@ -31,6 +32,7 @@ func (c *controller) forward() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	unforwarded := outage.New(c.log, c.clock, "console users' calls are not forwarded")
 	proxy := &httputil.ReverseProxy{
 		Transport:     transport,
 		FlushInterval: -1, // every event at once
@@ -39,8 +41,11 @@ func (c *controller) forward() (http.Handler, error) {
 			r.Out.Header.Del("Cookie")
 			r.Out.Header.Del(api.CSRFHeader)
 		},
+		ModifyResponse: func(*http.Response) error { unforwarded.Works(); return nil },
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			c.log.Warn("a console user's call is not forwarded", "gateway", to, "error", err)
+			if r.Context().Err() == nil {
+				unforwarded.Failed(err, "gateway", to)
+			}
 			openAIError(w, http.StatusBadGateway, "gateway_unreachable", "the gateway does not answer: "+err.Error())
 		},
 	}
@@ -55,9 +60,11 @@ func (c *controller) forward() (http.Handler, error) {
 			return
 		}
 		if err != nil {
+			c.unchecked.Failed(err)
 			openAIError(w, http.StatusServiceUnavailable, "session_unknown", "the ledger cannot say right now whose session this is; try again, or call the gateway with an API key")
 			return
 		}
+		c.unchecked.Works()
 		r.Header.Set("Authorization", "Bearer "+feed.Pass(c.opts.Gateways.Token, who.KeyID, c.clock()))
 		proxy.ServeHTTP(w, r)
 	}), nil

@@ -94,8 +94,11 @@ func (c *control) admission(ctx context.Context, wake <-chan struct{}) {
 		err := c.admit(ctx)
 		c.health.report(ctx, "admission", err)
 		c.health.report(ctx, "delivery", c.doubted())
-		if err != nil && ctx.Err() == nil {
-			c.log.Error("admission round failed; it is tried again within a second", "error", err)
+		switch {
+		case err == nil:
+			c.unadmitted.Works()
+		case ctx.Err() == nil:
+			c.unadmitted.Failed(err)
 		}
 		select {
 		case <-ctx.Done():

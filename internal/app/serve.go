@@ -18,8 +18,8 @@ import (
 	"modeldock.io/internal/api"
 	"modeldock.io/internal/api/openapi"
 	"modeldock.io/internal/budget"
-	"modeldock.io/internal/strictpath"
 	"modeldock.io/internal/console"
+	"modeldock.io/internal/strictpath"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/gateway"
 )
@@ -204,12 +204,13 @@ func (p *platform) consolePrincipal(r *http.Request) (traffic.Key, error) {
 		return traffic.Key{}, &gateway.Refusal{Status: status, Code: "session_refused", Message: message}
 	}
 	if err != nil {
-		p.log.Warn("a caller's session cannot be checked", "error", err)
+		p.unchecked.Failed(err)
 		return traffic.Key{}, &gateway.Refusal{
 			Status: http.StatusServiceUnavailable, Code: "session_unknown",
 			Message: "the ledger cannot say right now whose session this is; try again, or call with an API key, which needs no ledger",
 		}
 	}
+	p.unchecked.Works()
 	key, ok := p.directory.snapshot().Keys[who.KeyID]
 	if !ok {
 		return traffic.Key{}, &gateway.Refusal{
