@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -142,6 +143,8 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		return &problem{http.StatusConflict, codeReleasing, err.Error(), ""}
 	case errors.Is(err, budget.ErrNotReleasable):
 		return &problem{http.StatusConflict, codeConflict, err.Error(), ""}
+	case cutOff(c):
+		return &problem{http.StatusServiceUnavailable, codeUnavailable, "this process stops and has ended the call before its answer; send it again, the same request may be sent safely", ""}
 	case errors.Is(err, scaler.ErrUnread):
 		failed(c, s.unread, err)
 		return &problem{http.StatusServiceUnavailable, codeUnavailable, "what runs cannot be read right now; ask again in a moment", ""}
@@ -152,6 +155,13 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		s.log.Error("request failed", "method", c.Request.Method, "path", c.FullPath(), "error", err)
 		return &problem{http.StatusInternalServerError, codeInternal, "an internal error occurred; the log of the controller has the details", ""}
 	}
+}
+
+// cutOff tells that the call ends because the server does: a caller who leaves
+// is no other cause than the context's own.
+func cutOff(c *gin.Context) bool {
+	ctx := c.Request.Context()
+	return errors.Is(ctx.Err(), context.Canceled) && !errors.Is(context.Cause(ctx), context.Canceled)
 }
 
 // failed counts a call that an outage refuses; one whose caller has left says

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,8 +74,30 @@ func (h *Hub) Publish(e Event) {
 // Reset tells every stream to read everything again.
 func (h *Hub) Reset() { h.Publish(Event{Topic: topicReset}) }
 
-// Close ends every stream, so that a server can shut down.
+// Close ends every stream and every followed log, so that a server can shut down.
 func (h *Hub) Close() { h.once.Do(func() { close(h.closed) }) }
+
+// untilClosed is ctx until the hub is closed.
+func (h *Hub) untilClosed(ctx context.Context) (until context.Context, end func()) {
+	until, end = context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-h.closed:
+			end()
+		case <-until.Done():
+		}
+	}()
+	return until, end
+}
+
+func (h *Hub) isClosed() bool {
+	select {
+	case <-h.closed:
+		return true
+	default:
+		return false
+	}
+}
 
 // subscribe returns the events and how they end, or a problem.
 func (h *Hub) subscribe(key string) (ch chan Event, leave func(), err error) {
@@ -157,6 +180,7 @@ func (s *Server) stream(c *gin.Context, ch chan Event, wanted []string) {
 		case <-c.Request.Context().Done():
 			return
 		case <-s.Hub.closed:
+			send(": this process stops; connect again\n\n")
 			return
 		}
 	}

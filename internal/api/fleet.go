@@ -144,7 +144,7 @@ func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsP
 		s.fail(c, invalid("tail", "tail must be an integer from 0 to %d; got %d", maxTail, tail))
 		return
 	}
-	follow := value(params.Follow, false)
+	follow, ctx := value(params.Follow, false), c.Request.Context()
 	if follow {
 		leave, err := takeStream(s.following, who(c).KeyID, "followed logs")
 		if err != nil {
@@ -152,13 +152,16 @@ func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsP
 			return
 		}
 		defer leave()
+		var end func()
+		ctx, end = s.Hub.untilClosed(ctx)
+		defer end()
 	}
 	replica, err := s.replicaNamed(c.Request.Context(), ref, value(params.Replica, ""))
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
-	logs, err := s.Target.Logs(c.Request.Context(), ref, replica, tail, follow)
+	logs, err := s.Target.Logs(ctx, ref, replica, tail, follow)
 	if errors.Is(err, budget.ErrNotFound) {
 		err = notFound("%s", err.Error()) // the request is there, its output is not
 	}
@@ -171,6 +174,9 @@ func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsP
 	c.Header("X-Content-Type-Options", "nosniff")
 	c.Status(http.StatusOK)
 	copyFlushing(c.Writer, logs)
+	if follow && s.Hub.isClosed() {
+		_, _ = io.WriteString(c.Writer, "\n[modeldock: this process stops; follow again]\n")
+	}
 }
 
 // replicaNamed turns a replica's UID, which explain and trace tell, into its

@@ -180,11 +180,7 @@ func (c *controller) serve(ctx context.Context, on listeners, out io.Writer, sta
 	}
 	c.health.ready(false)
 	c.hub.Close()
-	drain, cancel := context.WithTimeout(context.Background(), c.opts.StopGrace)
-	defer cancel()
-	if server.Shutdown(drain) != nil {
-		_ = server.Close()
-	}
+	stopServing(server, c.opts.StopGrace, c.log)
 	_ = side.Close()
 	stopWork()
 	c.loops.Wait()

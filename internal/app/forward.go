@@ -14,6 +14,7 @@ import (
 	"modeldock.io/internal/api"
 	"modeldock.io/internal/outage"
 	"modeldock.io/internal/traffic/feed"
+	"modeldock.io/internal/traffic/gateway"
 )
 
 // forward sends the calls of signed-in console users to a gateway, with a pass
@@ -43,6 +44,10 @@ func (c *controller) forward() (http.Handler, error) {
 		},
 		ModifyResponse: func(*http.Response) error { unforwarded.Works(); return nil },
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if gateway.Stopped(r.Context()) {
+				openAIError(w, http.StatusServiceUnavailable, "shutting_down", "this controller stops and has ended the call before its answer; ask again in a few seconds")
+				return
+			}
 			if r.Context().Err() == nil {
 				unforwarded.Failed(err, "gateway", to)
 			}

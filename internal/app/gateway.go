@@ -219,9 +219,8 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 
 func (g *gatewayProcess) shutdown(server *gateway.Server, side *http.Server, stopWork func(), ended ...<-chan struct{}) error {
 	g.health.ready(false)
-	if !server.Stop(g.opts.StopGrace) {
-		g.log.Warn("requests that did not finish in time are cut", "grace", g.opts.StopGrace)
-	}
+	g.gateway.Drain()
+	stopServing(server, g.opts.StopGrace, g.log)
 	g.gateway.Close()
 	last, cancelLast := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancelLast()

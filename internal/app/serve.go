@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -66,9 +68,7 @@ func (p *platform) shutdown(server *gateway.Server, stopWork func()) error {
 	p.health.ready(false)
 	p.hub.Close()
 	p.gateway.Drain()
-	if !server.Stop(p.opts.StopGrace) {
-		p.log.Warn("requests that did not finish in time are cut", "grace", p.opts.StopGrace)
-	}
+	stopServing(server, p.opts.StopGrace, p.log)
 	stopWork()
 	p.loops.Wait()
 	p.gateway.Close()
@@ -82,6 +82,14 @@ func (p *platform) shutdown(server *gateway.Server, stopWork func()) error {
 	err := errors.Join(p.counts.close(), p.api.SumUpSignIns(last, true), p.recorder.FlushAndClose(last), p.tells.spans.Close(last), p.machine.Close(last), p.ledger.Close())
 	p.log.Info("stopped")
 	return err
+}
+
+// stopServing is the same in every process: no new requests, those that run may
+// go on for grace, and who is still there then is told before the end.
+func stopServing(server *gateway.Server, grace time.Duration, log *slog.Logger) {
+	if !server.Stop(grace) {
+		log.Warn("requests that did not finish in time are cut", "grace", grace)
+	}
 }
 
 // reachable is an address to open in a browser on this machine.

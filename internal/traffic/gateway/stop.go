@@ -38,9 +38,10 @@ func (s *Server) shutdown(limit time.Duration) (all bool) {
 }
 
 // stopped tells that the request ends because the gateway does.
-func (x *exchange) stopped() bool {
-	return errors.Is(context.Cause(x.r.Context()), errStopped)
-}
+func (x *exchange) stopped() bool { return Stopped(x.r.Context()) }
+
+// Stopped is the same for the context of any request that a Server serves.
+func Stopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errStopped) }
 
 // left tells that the request ends because its caller left.
 func (x *exchange) left() bool { return x.r.Context().Err() != nil && !x.stopped() }
