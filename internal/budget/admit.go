@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"fmt"
 	"iter"
 	"time"
 )
@@ -69,15 +68,6 @@ type account struct {
 
 func (a *account) free() int64 { return a.limit - a.used - a.promise }
 
-// figures tells what the account holds, in the words of a message.
-func (a *account) figures() string {
-	s := fmt.Sprintf("%s %s holds %d of %d slots", a.kind, a.name, a.used, a.limit)
-	if a.promise > 0 {
-		s += fmt.Sprintf(" and %d more go to requests ahead", a.promise)
-	}
-	return s
-}
-
 // NewQueue starts a walk over the given figures.
 func NewQueue(tenants []Tenant, pools []Pool, now time.Time, headWait time.Duration) *Queue {
 	q := &Queue{
@@ -116,38 +106,34 @@ func (q *Queue) MostFree() int64 {
 }
 
 // Next decides the next request in order. The reason AwaitingAdmission means
-// that it is admitted by this walk.
+// that it is admitted by this walk. The standing has its words when it is
+// Explained: a walk decides thousands, of which few are read.
 func (q *Queue) Next(r Request) Standing {
 	t, p := q.account(q.tenants, "tenant", r.Tenant), q.account(q.pools, "pool", r.Pool)
 	s := Standing{Need: r.Need, TenantUsed: t.used, TenantCap: t.limit, Pool: r.Pool, PoolUsed: p.used, PoolCap: p.limit, Ahead: p.seen}
+	s.grounds = grounds{tenant: t.name, tenantMore: t.promise, poolMore: p.promise, expires: r.ExpiresAt}
 	if Overdue(r.ExpiresAt, q.now) {
 		s.Reason = TTLElapsed
-		s.Message = fmt.Sprintf("waited past its time to live, which ended at %s; the next round expires it", r.ExpiresAt.UTC().Format(time.RFC3339))
 		return s
 	}
 	p.seen++
 	switch {
 	case r.Need > t.limit:
 		s.Reason = ExceedsQuota
-		s.Message = fmt.Sprintf("this request needs %d slots; tenant %s may hold %d in all: ask for a higher quota, or submit a smaller request", r.Need, t.name, t.limit)
 	case r.Need > p.limit:
 		s.Reason = ExceedsPool
-		s.Message = fmt.Sprintf("this request needs %d slots; pool %s has %d in all: choose a larger pool, or submit a smaller request", r.Need, p.name, p.limit)
 	case t.keptFor != nil:
-		s.behind(t, r)
+		s.Reason, s.grounds.head = QueuedBehind, t.keptFor
 	case r.Need > t.free():
 		s.Reason = QuotaBlocked
-		s.Message = fmt.Sprintf("%s; this request needs %d", t.figures(), r.Need)
 		q.keep(t, r)
 	case p.keptFor != nil:
-		s.behind(p, r)
+		s.Reason, s.grounds.head, s.grounds.ofPool = QueuedBehind, p.keptFor, true
 	case r.Need > p.free():
 		s.Reason = PoolBlocked
-		s.Message = fmt.Sprintf("%s; this request needs %d", p.figures(), r.Need)
 		q.keep(p, r)
 	default:
 		s.Reason = AwaitingAdmission
-		s.Message = fmt.Sprintf("%s, %s; this request needs %d and is taken by the next admission round", t.figures(), p.figures(), r.Need)
 		t.promise += r.Need
 		p.promise += r.Need
 	}
@@ -167,16 +153,9 @@ func (q *Queue) account(in map[string]*account, kind, name string) *account {
 // keep reserves what a will free for r, once r has let others pass long enough.
 func (q *Queue) keep(a *account, r Request) {
 	if q.now.Sub(r.CreatedAt) >= q.headWait {
-		a.keptFor = &r
+		head := r // most others are kept nowhere
+		a.keptFor = &head
 	}
-}
-
-func (s *Standing) behind(a *account, r Request) {
-	head := a.keptFor
-	s.Reason = QueuedBehind
-	s.Behind = &Ref{Tenant: head.Tenant, ID: head.ID}
-	s.Message = fmt.Sprintf("%s, and what comes free is kept for a request ahead that needs %d and waits since %s; this request needs %d",
-		a.figures(), head.Need, head.CreatedAt.UTC().Format(time.RFC3339), r.Need)
 }
 
 // Admissible returns at most limit (0: all) requests of waiting, which is in
@@ -211,7 +190,7 @@ func (q *Queue) Standings(waiting iter.Seq[Request], wanted map[Ref]bool) map[Re
 		if !wanted[r.Ref] {
 			continue
 		}
-		found[r.Ref] = s
+		found[r.Ref] = s.Explained()
 		if len(found) == len(wanted) {
 			break
 		}

@@ -41,7 +41,7 @@ func (l *Ledger) Standing(ctx context.Context, ref budget.Ref) (budget.Standing,
 		return budget.Standing{}, err
 	}
 	if st, waits := all[ref]; waits {
-		return st, nil
+		return st.Explained(), nil
 	}
 	return single(ctx, l, what, func(q queries) (none budget.Standing, err error) {
 		row, err := q.GetReservation(ctx, sqlitequery.GetReservationParams{Tenant: ref.Tenant, ID: ref.ID})
@@ -61,13 +61,14 @@ func (l *Ledger) Standings(ctx context.Context, refs []budget.Ref) (map[budget.R
 	all, err := l.explain(ctx, "explain the waits")
 	for _, ref := range refs {
 		if st, waits := all[ref]; waits {
-			out[ref] = st
+			out[ref] = st.Explained()
 		}
 	}
 	return out, err
 }
 
-// explain returns the standings of all who wait, which nobody may change.
+// explain returns the standings of all who wait, which nobody may change. Those
+// that are read get their words then: most never are.
 func (l *Ledger) explain(ctx context.Context, what string) (map[budget.Ref]budget.Standing, error) {
 	b := &l.board
 	number := b.asked.Add(1)
