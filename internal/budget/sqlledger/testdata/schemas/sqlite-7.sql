@@ -1,0 +1,272 @@
+PRAGMA foreign_keys=OFF;
+BEGIN TRANSACTION;
+CREATE TABLE goose_db_version (
+		id INTEGER PRIMARY KEY AUTOINCREMENT,
+		version_id INTEGER NOT NULL,
+		is_applied INTEGER NOT NULL,
+		tstamp TIMESTAMP DEFAULT (datetime('now'))
+	);
+INSERT INTO goose_db_version VALUES(1,0,1,'2026-11-30 20:40:36');
+INSERT INTO goose_db_version VALUES(2,1,1,'2026-11-30 20:40:36');
+INSERT INTO goose_db_version VALUES(3,2,1,'2026-11-30 20:40:36');
+INSERT INTO goose_db_version VALUES(4,3,1,'2026-11-30 20:40:36');
+INSERT INTO goose_db_version VALUES(5,4,1,'2026-11-30 20:40:36');
+INSERT INTO goose_db_version VALUES(6,5,1,'2026-11-30 20:40:36');
+INSERT INTO goose_db_version VALUES(7,6,1,'2026-11-30 20:40:36');
+INSERT INTO goose_db_version VALUES(8,7,1,'2026-11-30 20:40:36');
+CREATE TABLE meta (
+  name  TEXT NOT NULL PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO meta VALUES('incarnation','e7a6429fffbced2cc99a2bc5f94c30e6');
+CREATE TABLE tenant_quota (
+  tenant  TEXT    NOT NULL PRIMARY KEY CHECK (tenant <> ''),
+  cap     INTEGER NOT NULL DEFAULT 0 CHECK (cap >= 0),
+  used    INTEGER NOT NULL DEFAULT 0 CHECK (used >= 0),
+  engines TEXT    NOT NULL DEFAULT '[]' CHECK (CASE WHEN json_valid(engines) THEN json_type(engines) = 'array' ELSE 0 END),
+  pools   TEXT    NOT NULL DEFAULT '[]' CHECK (CASE WHEN json_valid(pools) THEN json_type(pools) = 'array' ELSE 0 END)
+, limits TEXT NOT NULL DEFAULT '{}'
+  CHECK (CASE WHEN json_valid(limits) THEN json_type(limits) = 'object' ELSE 0 END)) STRICT, WITHOUT ROWID;
+INSERT INTO tenant_quota VALUES('team-a',4,2,'["ollama","file:///models/"]','[]','{}');
+INSERT INTO tenant_quota VALUES('team-b',4,3,'[]','["default","spare"]','{}');
+CREATE TABLE gpu_pool (
+  pool TEXT    NOT NULL PRIMARY KEY CHECK (pool <> ''),
+  cap  INTEGER NOT NULL DEFAULT 0 CHECK (cap >= 0),
+  used INTEGER NOT NULL DEFAULT 0 CHECK (used >= 0)
+, warm TEXT NOT NULL DEFAULT '{}'
+  CHECK (CASE WHEN json_valid(warm) THEN json_type(warm) = 'object' ELSE 0 END), warm_day TEXT NOT NULL DEFAULT '{}'
+  CHECK (CASE WHEN json_valid(warm_day) THEN json_type(warm_day) = 'object' ELSE 0 END)) STRICT, WITHOUT ROWID;
+INSERT INTO gpu_pool VALUES('default',10,5,'{}','{}');
+CREATE TABLE reservation (
+  seq                  INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant               TEXT    NOT NULL REFERENCES tenant_quota (tenant),
+  id                   TEXT    NOT NULL CHECK (id <> ''),
+  revision             INTEGER NOT NULL DEFAULT 1 CHECK (revision >= 1),
+  generation           INTEGER NOT NULL DEFAULT 1 CHECK (generation >= 1),
+  cost                 INTEGER NOT NULL CHECK (cost BETWEEN 1 AND 1000000),
+  priority             INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 100),
+  need                 INTEGER NOT NULL CHECK (need >= cost AND need % cost = 0),
+  model_name           TEXT    NOT NULL,
+  model_version        TEXT    NOT NULL,
+  spec                 BLOB    NOT NULL,
+  spec_hash            TEXT    NOT NULL,
+  state                TEXT    NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'reserved', 'released', 'expired')),
+  pool                 TEXT    NOT NULL REFERENCES gpu_pool (pool),
+  node                 TEXT    NOT NULL DEFAULT '',
+  held                 INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0 AND held % cost = 0),
+  submits              INTEGER NOT NULL DEFAULT 1 CHECK (submits >= 1),
+  created_at           INTEGER NOT NULL,
+  reserved_at          INTEGER,
+  release_requested_at INTEGER,
+  released_at          INTEGER,
+  expires_at           INTEGER NOT NULL CHECK (expires_at > created_at), funded INTEGER NOT NULL DEFAULT 0 CHECK (funded >= 0 AND funded * cost <= held),
+  UNIQUE (tenant, id),
+  CHECK ((state = 'reserved') = (held > 0)),
+  CHECK ((state = 'released') = (released_at IS NOT NULL)),
+  CHECK (state <> 'reserved' OR reserved_at IS NOT NULL),
+  CHECK (state <> 'released' OR release_requested_at IS NOT NULL),
+  CHECK (state NOT IN ('waiting', 'expired') OR (reserved_at IS NULL AND release_requested_at IS NULL))
+) STRICT;
+INSERT INTO reservation VALUES(1,'team-a','gone',4,1,1,50,1,'gone','v1',X'7b226e616d65223a22676f6e65222c2276657273696f6e223a227631222c22636c617373223a226c6c6d222c22776f726b6c6f6164223a226f6e6c696e65222c22656e67696e65223a2273696d756c61746564222c226770754d656d6f72794d6942223a343039362c2267707573223a312c227265706c69636173223a7b226d696e223a312c226d6178223a317d2c2274726166666963223a7b22776569676874223a3130307d2c22636f6c645374617274223a7b2274696d656f75745365636f6e6473223a3132302c226d617857616974696e67223a313030307d2c226361636865223a7b22656e61626c6564223a66616c73657d7d','v1:aa0b2eeaba63e651a25117afcb4171a7fa08484b2357f656f51e14bbbcb811bf','released','default','',0,1,1796031000000000,1796031000000000,1796031000000000,1796031000000000,1796117400000000,0);
+INSERT INTO reservation VALUES(2,'team-a','one',2,1,1,50,1,'one','v1',X'7b226e616d65223a226f6e65222c2276657273696f6e223a227631222c22636c617373223a226c6c6d222c22776f726b6c6f6164223a226f6e6c696e65222c22656e67696e65223a2273696d756c61746564222c226770754d656d6f72794d6942223a343039362c2267707573223a312c227265706c69636173223a7b226d696e223a312c226d6178223a317d2c2274726166666963223a7b22776569676874223a3130307d2c22636f6c645374617274223a7b2274696d656f75745365636f6e6473223a3132302c226d617857616974696e67223a313030307d2c226361636865223a7b22656e61626c6564223a66616c73657d7d','v1:2559a8718f19f34fc3342dfdd8f60d6f5d9defbb4d6a953be5111ca1943e5878','reserved','default','',1,1,1796031000000000,1796031000000000,NULL,NULL,1796117400000000,1);
+INSERT INTO reservation VALUES(3,'team-a','two',2,1,1,50,1,'two','v1',X'7b226e616d65223a2274776f222c2276657273696f6e223a227631222c22636c617373223a226c6c6d222c22776f726b6c6f6164223a226f6e6c696e65222c22656e67696e65223a2273696d756c61746564222c226770754d656d6f72794d6942223a343039362c2267707573223a312c227265706c69636173223a7b226d696e223a312c226d6178223a317d2c2274726166666963223a7b22776569676874223a3130307d2c22636f6c645374617274223a7b2274696d656f75745365636f6e6473223a3132302c226d617857616974696e67223a313030307d2c226361636865223a7b22656e61626c6564223a66616c73657d7d','v1:91eba05efa5805de1d2eb078f14a25bb2f8a7a02bcf529438c2cdd092f1abcf3','reserved','default','',1,1,1796031000000000,1796031000000000,NULL,NULL,1796117400000000,1);
+INSERT INTO reservation VALUES(4,'team-a','queued',1,1,3,50,3,'queued','v1',X'7b226e616d65223a22717565756564222c2276657273696f6e223a227631222c22636c617373223a226c6c6d222c22776f726b6c6f6164223a226f6e6c696e65222c22656e67696e65223a2273696d756c61746564222c226770754d656d6f72794d6942223a343039362c2267707573223a312c227265706c69636173223a7b226d696e223a312c226d6178223a317d2c2274726166666963223a7b22776569676874223a3130307d2c22636f6c645374617274223a7b2274696d656f75745365636f6e6473223a3132302c226d617857616974696e67223a313030307d2c226361636865223a7b22656e61626c6564223a66616c73657d7d','v1:9d94bb73d839d1c0aaecd3480a24ef3a7aa02c5e5c7ee59edbd13458429b95de','waiting','default','',0,1,1796031000000000,NULL,NULL,NULL,1796117400000000,0);
+INSERT INTO reservation VALUES(5,'team-b','triple',2,1,1,50,3,'triple','v1',X'7b226e616d65223a22747269706c65222c2276657273696f6e223a227631222c22636c617373223a226c6c6d222c22776f726b6c6f6164223a226f6e6c696e65222c22656e67696e65223a2273696d756c61746564222c226770754d656d6f72794d6942223a343039362c2267707573223a312c227265706c69636173223a7b226d696e223a332c226d6178223a337d2c2274726166666963223a7b22776569676874223a3130307d2c22636f6c645374617274223a7b2274696d656f75745365636f6e6473223a3132302c226d617857616974696e67223a313030307d2c226361636865223a7b22656e61626c6564223a66616c73657d7d','v1:20a077cd1f5554cac1026b0b7447d48074c5819e2bbfec0a5702671a1e8fd82b','reserved','default','',3,1,1796031000000000,1796031000000000,NULL,NULL,1796117400000000,3);
+INSERT INTO reservation VALUES(6,'team-b','X.y_z-9',1,1,4,50,4,'X.y_z-9','v1',X'7b226e616d65223a22582e795f7a2d39222c2276657273696f6e223a227631222c22636c617373223a226c6c6d222c22776f726b6c6f6164223a226f6e6c696e65222c22656e67696e65223a2273696d756c61746564222c226770754d656d6f72794d6942223a343039362c2267707573223a312c227265706c69636173223a7b226d696e223a312c226d6178223a317d2c2274726166666963223a7b22776569676874223a3130307d2c22636f6c645374617274223a7b2274696d656f75745365636f6e6473223a3132302c226d617857616974696e67223a313030307d2c226361636865223a7b22656e61626c6564223a66616c73657d7d','v1:8003991a5b4fa1fcfd7054329b6a39d683d77eb5ed6a6fbfad48bfe9a4ecf7c3','waiting','default','',0,1,1796031000000000,NULL,NULL,NULL,1796117400000000,0);
+CREATE TABLE journal (
+  seq      INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant   TEXT    NOT NULL,
+  id       TEXT    NOT NULL,
+  pool     TEXT    NOT NULL,
+  op       TEXT    NOT NULL CHECK (op IN ('reserve', 'grow', 'shrink', 'release')),
+  revision INTEGER NOT NULL,
+  slots    INTEGER NOT NULL CHECK (slots <> 0 AND (slots > 0) = (op IN ('reserve', 'grow'))),
+  at       INTEGER NOT NULL,
+  UNIQUE (tenant, id, revision),
+  FOREIGN KEY (tenant, id) REFERENCES reservation (tenant, id)
+) STRICT;
+INSERT INTO journal VALUES(1,'team-a','gone','default','reserve',2,1,1796031000000000);
+INSERT INTO journal VALUES(2,'team-a','one','default','reserve',2,1,1796031000000000);
+INSERT INTO journal VALUES(3,'team-a','two','default','reserve',2,1,1796031000000000);
+INSERT INTO journal VALUES(4,'team-a','gone','default','release',4,-1,1796031000000000);
+INSERT INTO journal VALUES(5,'team-b','triple','default','reserve',2,3,1796031000000000);
+CREATE TABLE outbox (
+  seq             INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant          TEXT    NOT NULL,
+  id              TEXT    NOT NULL,
+  op              TEXT    NOT NULL CHECK (op IN ('apply', 'delete')),
+  generation      INTEGER NOT NULL,
+  payload         BLOB    NOT NULL,
+  funded          INTEGER NOT NULL CHECK (funded >= 0),
+  attempts        INTEGER NOT NULL DEFAULT 0,
+  next_attempt_at INTEGER NOT NULL,
+  lease_owner     TEXT,
+  lease_until     INTEGER,
+  delivered_at    INTEGER,
+  last_error      TEXT,
+  UNIQUE (tenant, id, op, generation),
+  FOREIGN KEY (tenant, id) REFERENCES reservation (tenant, id),
+  CHECK ((lease_owner IS NULL) = (lease_until IS NULL)),
+  CHECK (delivered_at IS NULL OR lease_owner IS NULL)
+) STRICT;
+INSERT INTO outbox VALUES(1,'team-a','gone','apply',1,X'7b226e616d65223a22676f6e65222c2276657273696f6e223a227631222c22636c617373223a226c6c6d222c22776f726b6c6f6164223a226f6e6c696e65222c22656e67696e65223a2273696d756c61746564222c226770754d656d6f72794d6942223a343039362c2267707573223a312c227265706c69636173223a7b226d696e223a312c226d6178223a317d2c2274726166666963223a7b22776569676874223a3130307d2c22636f6c645374617274223a7b2274696d656f75745365636f6e6473223a3132302c226d617857616974696e67223a313030307d2c226361636865223a7b22656e61626c6564223a66616c73657d7d',1,1,1796031000000000,NULL,NULL,1796031000000000,NULL);
+INSERT INTO outbox VALUES(2,'team-a','one','apply',1,X'7b226e616d65223a226f6e65222c2276657273696f6e223a227631222c22636c617373223a226c6c6d222c22776f726b6c6f6164223a226f6e6c696e65222c22656e67696e65223a2273696d756c61746564222c226770754d656d6f72794d6942223a343039362c2267707573223a312c227265706c69636173223a7b226d696e223a312c226d6178223a317d2c2274726166666963223a7b22776569676874223a3130307d2c22636f6c645374617274223a7b2274696d656f75745365636f6e6473223a3132302c226d617857616974696e67223a313030307d2c226361636865223a7b22656e61626c6564223a66616c73657d7d',1,1,1796031000000000,NULL,NULL,1796031000000000,NULL);
+INSERT INTO outbox VALUES(3,'team-a','two','apply',1,X'7b226e616d65223a2274776f222c2276657273696f6e223a227631222c22636c617373223a226c6c6d222c22776f726b6c6f6164223a226f6e6c696e65222c22656e67696e65223a2273696d756c61746564222c226770754d656d6f72794d6942223a343039362c2267707573223a312c227265706c69636173223a7b226d696e223a312c226d6178223a317d2c2274726166666963223a7b22776569676874223a3130307d2c22636f6c645374617274223a7b2274696d656f75745365636f6e6473223a3132302c226d617857616974696e67223a313030307d2c226361636865223a7b22656e61626c6564223a66616c73657d7d',1,1,1796031000000000,NULL,NULL,1796031000000000,NULL);
+INSERT INTO outbox VALUES(4,'team-a','gone','delete',1,X'7b226e616d65223a22676f6e65222c2276657273696f6e223a227631222c22636c617373223a226c6c6d222c22776f726b6c6f6164223a226f6e6c696e65222c22656e67696e65223a2273696d756c61746564222c226770754d656d6f72794d6942223a343039362c2267707573223a312c227265706c69636173223a7b226d696e223a312c226d6178223a317d2c2274726166666963223a7b22776569676874223a3130307d2c22636f6c645374617274223a7b2274696d656f75745365636f6e6473223a3132302c226d617857616974696e67223a313030307d2c226361636865223a7b22656e61626c6564223a66616c73657d7d',0,1,1796031000000000,NULL,NULL,1796031000000000,NULL);
+INSERT INTO outbox VALUES(5,'team-b','triple','apply',1,X'7b226e616d65223a22747269706c65222c2276657273696f6e223a227631222c22636c617373223a226c6c6d222c22776f726b6c6f6164223a226f6e6c696e65222c22656e67696e65223a2273696d756c61746564222c226770754d656d6f72794d6942223a343039362c2267707573223a312c227265706c69636173223a7b226d696e223a332c226d6178223a337d2c2274726166666963223a7b22776569676874223a3130307d2c22636f6c645374617274223a7b2274696d656f75745365636f6e6473223a3132302c226d617857616974696e67223a313030307d2c226361636865223a7b22656e61626c6564223a66616c73657d7d',3,0,1796031000000000,NULL,NULL,NULL,NULL);
+CREATE TABLE binding (
+  tenant         TEXT    NOT NULL,
+  id             TEXT    NOT NULL,
+  namespace      TEXT    NOT NULL,
+  name           TEXT    NOT NULL,
+  uid            TEXT    NOT NULL UNIQUE CHECK (uid <> ''),
+  bound_at       INTEGER NOT NULL,
+  ever_ready     INTEGER NOT NULL DEFAULT 0 CHECK (ever_ready IN (0, 1)),
+  first_ready_at INTEGER,
+  gone_at        INTEGER,
+  PRIMARY KEY (tenant, id),
+  UNIQUE (namespace, name),
+  FOREIGN KEY (tenant, id) REFERENCES reservation (tenant, id),
+  CHECK ((ever_ready = 1) = (first_ready_at IS NOT NULL))
+) STRICT;
+INSERT INTO binding VALUES('team-a','gone','models','md-u0','u0',1796031000000000,0,NULL,NULL);
+INSERT INTO binding VALUES('team-a','one','models','md-u1','u1',1796031000000000,0,NULL,NULL);
+INSERT INTO binding VALUES('team-a','two','models','md-u2','u2',1796031000000000,0,NULL,NULL);
+CREATE TABLE api_key (
+  key_id       TEXT    NOT NULL PRIMARY KEY,
+  tenant       TEXT    NOT NULL,
+  role         TEXT    NOT NULL CHECK (role IN ('tenant', 'viewer', 'admin')),
+  secret_hash  BLOB    NOT NULL CHECK (length(secret_hash) = 32),
+  created_at   INTEGER NOT NULL,
+  expires_at   INTEGER,
+  revoked_at   INTEGER,
+  last_used_at INTEGER,
+  CHECK ((role = 'tenant') = (tenant <> ''))
+) STRICT, WITHOUT ROWID;
+INSERT INTO api_key VALUES('key1','team-a','tenant',X'0102030000000000000000000000000000000000000000000000000000000000',1796031000000000,NULL,NULL,NULL);
+INSERT INTO api_key VALUES('key2','','admin',X'0900000000000000000000000000000000000000000000000000000000000000',1796031000000000,1796034600000000,1796031000000000,NULL);
+CREATE TABLE model_grant (
+  owner   TEXT    NOT NULL,
+  model   TEXT    NOT NULL,
+  grantee TEXT    NOT NULL CHECK (grantee <> owner),
+  at      INTEGER NOT NULL,
+  PRIMARY KEY (owner, model, grantee)
+) STRICT, WITHOUT ROWID;
+INSERT INTO model_grant VALUES('team-a','one','team-b',1796031000000000);
+CREATE TABLE audit (
+  seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+  who    TEXT    NOT NULL,
+  what   TEXT    NOT NULL,
+  at     INTEGER NOT NULL,
+  why    TEXT    NOT NULL,
+  result TEXT    NOT NULL
+, tenant TEXT NOT NULL DEFAULT '', source TEXT NOT NULL DEFAULT '') STRICT;
+INSERT INTO audit VALUES(1,'admin','PUT /tenants/team-a/quota',1796031000000000,'because','200','','');
+CREATE TABLE session (
+  id_hash    BLOB    NOT NULL PRIMARY KEY CHECK (length(id_hash) = 32),
+  key_id     TEXT    NOT NULL REFERENCES api_key (key_id),
+  csrf_token TEXT    NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE inference (
+  request_id         TEXT    NOT NULL PRIMARY KEY,
+  client_request_id  TEXT    NOT NULL,
+  tenant             TEXT    NOT NULL,
+  key_id             TEXT    NOT NULL,
+  owner              TEXT    NOT NULL,
+  model              TEXT    NOT NULL,
+  version            TEXT    NOT NULL,
+  reservation_id     TEXT    NOT NULL,
+  endpoint_uid       TEXT    NOT NULL,
+  object_uid         TEXT    NOT NULL,
+  path               TEXT    NOT NULL,
+  stream             INTEGER NOT NULL CHECK (stream IN (0, 1)),
+  status             INTEGER NOT NULL,
+  outcome            TEXT    NOT NULL,
+  error              TEXT    NOT NULL,
+  received_at        INTEGER NOT NULL,
+  queued_us          INTEGER NOT NULL,
+  sent_at            INTEGER,
+  first_byte_at      INTEGER,
+  first_content_at   INTEGER,
+  last_byte_at       INTEGER,
+  done_at            INTEGER,
+  prompt_tokens      INTEGER NOT NULL,
+  completion_tokens  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO inference VALUES('i1','','team-a','','team-a','one','v1','one','p1','','/v1/chat/completions',0,200,'completed','',1796031000000000,0,1796031000000000,1796031000000000,1796031000001000,NULL,NULL,0,0);
+CREATE TABLE first_chunk (
+  tenant               TEXT    NOT NULL,
+  id                   TEXT    NOT NULL,
+  first_request_id     TEXT    NOT NULL,
+  first_endpoint_uid   TEXT    NOT NULL,
+  first_caller         TEXT    NOT NULL,
+  first_sent_at        INTEGER,
+  first_byte_at        INTEGER,
+  first_at             INTEGER NOT NULL,
+  first_done_at        INTEGER,
+  latest_request_id    TEXT    NOT NULL,
+  latest_endpoint_uid  TEXT    NOT NULL,
+  latest_caller        TEXT    NOT NULL,
+  latest_sent_at       INTEGER,
+  latest_byte_at       INTEGER,
+  latest_at            INTEGER NOT NULL,
+  latest_done_at       INTEGER,
+  PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO first_chunk VALUES('team-a','one','i1','p1','team-a',1796031000000000,1796031000000000,1796031000001000,NULL,'i1','p1','team-a',1796031000000000,1796031000000000,1796031000001000,NULL);
+DELETE FROM sqlite_sequence;
+INSERT INTO sqlite_sequence VALUES('goose_db_version',8);
+INSERT INTO sqlite_sequence VALUES('reservation',6);
+INSERT INTO sqlite_sequence VALUES('journal',5);
+INSERT INTO sqlite_sequence VALUES('outbox',5);
+INSERT INTO sqlite_sequence VALUES('audit',1);
+CREATE UNIQUE INDEX reservation_live_model ON reservation (tenant, model_name, model_version)
+  WHERE state IN ('waiting', 'reserved');
+CREATE INDEX reservation_queue ON reservation (tenant, priority DESC, seq, need, pool, created_at, expires_at, id)
+  WHERE state = 'waiting';
+CREATE INDEX reservation_expiry ON reservation (expires_at) WHERE state = 'waiting';
+CREATE INDEX reservation_names ON reservation (tenant, model_name);
+CREATE INDEX reservation_releasing ON reservation (seq)
+  WHERE state = 'reserved' AND release_requested_at IS NOT NULL;
+CREATE TRIGGER reservation_moves BEFORE UPDATE OF state ON reservation
+  WHEN OLD.state <> NEW.state
+   AND NOT (OLD.state = 'waiting' OR (OLD.state = 'reserved' AND NEW.state = 'released'))
+BEGIN
+  SELECT RAISE(ABORT, 'a reservation only moves waiting to reserved to released, or waiting to expired or released');
+END;
+CREATE UNIQUE INDEX journal_once ON journal (tenant, id, op) WHERE op IN ('reserve', 'release');
+CREATE TRIGGER journal_keeps BEFORE UPDATE ON journal BEGIN
+  SELECT RAISE(ABORT, 'the journal is append-only');
+END;
+CREATE TRIGGER journal_stays BEFORE DELETE ON journal BEGIN
+  SELECT RAISE(ABORT, 'the journal is append-only');
+END;
+CREATE INDEX outbox_due ON outbox (next_attempt_at, seq) WHERE delivered_at IS NULL;
+CREATE INDEX outbox_open ON outbox (tenant, id, seq) WHERE delivered_at IS NULL;
+CREATE INDEX session_expiry ON session (expires_at);
+CREATE INDEX inference_of ON inference (owner, reservation_id, received_at);
+CREATE INDEX inference_age ON inference (received_at);
+CREATE TRIGGER reservation_funds BEFORE UPDATE OF state, funded ON reservation
+  WHEN (NEW.state = 'reserved') <> (NEW.funded > 0)
+BEGIN
+  SELECT RAISE(ABORT, 'a reservation has funded replicas if, and only if, it is reserved');
+END;
+CREATE TRIGGER reservation_begins_unfunded BEFORE INSERT ON reservation
+  WHEN (NEW.state = 'reserved') <> (NEW.funded > 0)
+BEGIN
+  SELECT RAISE(ABORT, 'a reservation has funded replicas if, and only if, it is reserved');
+END;
+CREATE INDEX reservation_shrinking ON reservation (seq)
+  WHERE state = 'reserved' AND release_requested_at IS NULL AND held > cost * funded;
+CREATE TRIGGER audit_keeps BEFORE UPDATE ON audit BEGIN
+  SELECT RAISE(ABORT, 'the audit is append-only');
+END;
+CREATE TRIGGER audit_stays BEFORE DELETE ON audit
+WHEN OLD.seq > COALESCE((SELECT CAST(value AS INTEGER) FROM meta
+  WHERE name = CASE WHEN OLD.who LIKE 'tenant %' THEN 'audit-of-tenants-until' ELSE 'audit-of-others-until' END), 0)
+BEGIN
+  SELECT RAISE(ABORT, 'the audit is kept until its retention');
+END;
+COMMIT;
