@@ -749,6 +749,11 @@ export interface components {
             /** @description Without a request, counted from Ready, after which a model with replicas.min 0 sleeps */
             idleSeconds?: number;
             /**
+             * @description How many replicas beyond the wanted ones stay loaded in host memory, without their cards, and are woken instead of started; engines vllm and simulated, on one machine. Each takes gpuMemoryMiB × gpus of host memory
+             * @default 0
+             */
+            asleep?: number;
+            /**
              * @description The count stays as it is; what is recommended stays visible
              * @default false
              */

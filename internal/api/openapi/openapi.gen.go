@@ -1180,6 +1180,9 @@ type Scaling struct {
 	// Actuator Who writes the number of replicas: ModelDock, a HorizontalPodAutoscaler, KEDA, or a person
 	Actuator *ScalingActuator `json:"actuator,omitempty"`
 
+	// Asleep How many replicas beyond the wanted ones stay loaded in host memory, without their cards, and are woken instead of started; engines vllm and simulated, on one machine. Each takes gpuMemoryMiB × gpus of host memory
+	Asleep *int `json:"asleep,omitempty"`
+
 	// Behavior HorizontalPodAutoscaler v2 behavior
 	Behavior *ScalingBehavior `json:"behavior,omitempty"`
 
