@@ -146,9 +146,13 @@ func (p *platform) buildDelivery(ctx context.Context) error {
 	p.stamps = p.files
 	p.tellOthers(incarnation)
 	p.table = route.New(p.clock)
+	asleep, err := p.opts.asleepMemory()
+	if err != nil {
+		return err
+	}
 	p.machine, err = local.New(local.Config{
 		DataDir: p.dir.path, Executable: p.opts.Executable, Node: hostname(), Ledger: incarnation,
-		Inventory: p.inventory, Clock: p.clock, Logger: p.log, StopGrace: p.opts.StopGrace,
+		Inventory: p.inventory, Clock: p.clock, Logger: p.log, StopGrace: p.opts.StopGrace, AsleepMiB: asleep,
 		OnChange:    p.statusChanged,
 		OnEndpoints: p.endpointsChanged,
 		InFlight:    p.table.InFlight,

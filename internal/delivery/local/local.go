@@ -46,6 +46,7 @@ type Config struct {
 
 	StopGrace time.Duration // for running requests before SIGTERM; 0: 30 s
 	KillGrace time.Duration // between SIGTERM and SIGKILL; 0: 10 s
+	AsleepMiB int64         // host memory that sleeping engines may take; 0: none sleeps
 	TempDir   string        // where engines get their own directories; empty: os.TempDir
 }
 

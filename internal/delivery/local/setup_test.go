@@ -218,7 +218,7 @@ func (b *bench) routed() []Endpoint {
 
 func eventually(t *testing.T, cond func() bool, failure func() string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !cond() {
 		if time.Now().After(deadline) {
 			t.Fatal(failure())

@@ -115,7 +115,9 @@ type model struct {
 	known   time.Time          // the latest step that history has, by the second
 	last    elastic.Decision   // the latest
 	note    string             // of making room
-	lead    time.Duration      // from a replica's start to its readiness, as last measured
+	start   time.Duration      // from a replica's start to its readiness, as last measured
+	wake    time.Duration      // from waking one that slept to that
+	asleep  bool               // one sleeps, so that the next is woken
 	idle    map[string]float64 // least share of memory since a replica was ready, by UID
 
 	kept    time.Time          // since when it runs for its pool alone; zero: it does not
@@ -255,7 +257,7 @@ func paused(r budget.Reservation) bool { return r.Model.Scaling != nil && r.Mode
 
 // spec is the policy of a model, fitted to how long its replicas take to start.
 func (s *Scaler) spec(r budget.Reservation, m *model) elastic.Spec {
-	return elastic.SpecOf(r.Model, s.cfg.Concurrency(r.Model), m.lead)
+	return elastic.SpecOf(r.Model, s.cfg.Concurrency(r.Model), m.lead())
 }
 
 // begin takes up the history where an earlier process left it: what was
