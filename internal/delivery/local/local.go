@@ -34,6 +34,7 @@ type Config struct {
 	Reserve    placement.Reserve // zero: placement.DefaultReserve
 	Clock      func() time.Time  // nil: time.Now
 	Logger     *slog.Logger      // nil: slog.Default
+	Metrics    *Metrics          // nil: none
 
 	// OnChange hears every changed status, also the last one with Exists
 	// false. OnEndpoints hears the whole list of routable replicas whenever it

@@ -53,6 +53,7 @@ func (t *Target) step(ctx context.Context) time.Duration {
 	endpoints, moved := t.changedEndpoints()
 	changed := append(t.changedStatuses(), removed...)
 	wait := t.untilNext()
+	t.cfg.Metrics.shows(t.objects)
 	t.mu.Unlock()
 	if moved {
 		t.cfg.OnEndpoints(endpoints)

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/modelspec"
 )
@@ -61,7 +63,8 @@ func engineSays(t *testing.T, address, name string) string {
 // only one at a time. The process that slept is the one that is woken.
 func TestOneSleepsWhileTheOtherServes(t *testing.T) {
 	t.Parallel()
-	b := setup(t, withHostMemory(100_000))
+	metrics := NewMetrics()
+	b := setup(t, withHostMemory(100_000), func(c *Config) { c.Metrics = metrics })
 	big := []func(*modelspec.Model){between(0, 2), withMemory(20_000), asleep(1), withArgs("--wake-delay=20ms"), func(m *modelspec.Model) { m.GPUs = 2 }}
 	a, c := desired("team-a", "one", big...), desired("team-b", "two", big...)
 	b.apply(a)
@@ -110,6 +113,16 @@ func TestOneSleepsWhileTheOtherServes(t *testing.T) {
 			t.Errorf("the engine was woken %s times, want %s", got, want)
 		}
 		chat(t, first.Address, "one")
+		// Both woke once in each turn, but the other one was started in the first.
+		eventually(t, func() bool {
+			return testutil.ToFloat64(metrics.asleep) == 1 && testutil.ToFloat64(metrics.memory) == 40_000<<20
+		}, func() string {
+			return fmt.Sprintf("metrics: %g asleep in %g bytes", testutil.ToFloat64(metrics.asleep), testutil.ToFloat64(metrics.memory))
+		})
+		warm, cold := testutil.ToFloat64(metrics.activations.WithLabelValues("warm")), testutil.ToFloat64(metrics.activations.WithLabelValues("cold"))
+		if warm != float64(2*turn+1) || cold != 2 {
+			t.Errorf("turn %d: %g were woken and %g started", turn, warm, cold)
+		}
 		if got := b.held(); got != 2*20_000 {
 			t.Errorf("woken: %d MiB are held", got)
 		}

@@ -136,6 +136,7 @@ func (w *watcher) probe(ctx context.Context) bool {
 		if w.run.readyAt.IsZero() {
 			w.run.readyAt = w.target.now()
 			w.target.slotOf(w.run).everReady = true
+			w.target.cfg.Metrics.serves(w.run)
 			ready = true
 		}
 		w.run.phase, w.run.message, w.run.sleep = delivery.PhaseReady, "", Awake
