@@ -819,6 +819,12 @@ export interface components {
             coldStartSeconds?: number;
             /**
              * Format: double
+             * @description The same of a replica that sleeps in host memory (scaling.asleep)
+             * @default 3
+             */
+            wakeSeconds?: number;
+            /**
+             * Format: double
              * @description From the decision to end it until its cards are free, if no stream takes longer
              * @default 0
              */
@@ -870,6 +876,8 @@ export interface components {
             firstChunkSeconds: components["schemas"]["SimulationPercentiles"];
             waitSeconds: components["schemas"]["SimulationPercentiles"];
             coldStarts: number;
+            /** @description Of replicas that slept in host memory, instead of cold starts */
+            wakes?: number;
             directionChanges: number;
             /** @description At most 500 points over the trace, each with the most of its stretch */
             timeline: components["schemas"]["SimulationPoint"][];

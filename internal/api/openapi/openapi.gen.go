@@ -1372,6 +1372,9 @@ type SimulatedReplica struct {
 
 	// StopSeconds From the decision to end it until its cards are free, if no stream takes longer
 	StopSeconds *float64 `json:"stopSeconds,omitempty"`
+
+	// WakeSeconds The same of a replica that sleeps in host memory (scaling.asleep)
+	WakeSeconds *float64 `json:"wakeSeconds,omitempty"`
 }
 
 // Simulation defines model for Simulation.
@@ -1414,6 +1417,9 @@ type SimulationResult struct {
 	// Timeline At most 500 points over the trace, each with the most of its stretch
 	Timeline    []SimulationPoint     `json:"timeline"`
 	WaitSeconds SimulationPercentiles `json:"waitSeconds"`
+
+	// Wakes Of replicas that slept in host memory, instead of cold starts
+	Wakes *int `json:"wakes,omitempty"`
 }
 
 // Standing The figures behind a waiting request's reason

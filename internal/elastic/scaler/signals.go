@@ -47,7 +47,7 @@ func (m *model) signals(v view, r budget.Reservation, st delivery.Status, load t
 // The quickest counts: one that did not answer for a while seems to have
 // started late.
 func (m *model) measure(st delivery.Status) {
-	m.asleep = st.Sleeping() > 0
+	m.sleeping = st.Sleeping()
 	var start, wake time.Duration
 	for _, r := range st.Replicas {
 		began, quickest := r.PlacedAt, &start
@@ -72,7 +72,16 @@ func (m *model) measure(st delivery.Status) {
 // lead is how long the next replica is expected to take: to be woken, where
 // one sleeps, else to start. 0: not known.
 func (m *model) lead() time.Duration {
-	if m.asleep && m.wake > 0 {
+	if m.sleeping > 0 && m.wake > 0 {
+		return m.wake
+	}
+	return m.start
+}
+
+// back is how long it takes to have a replica back that is given up: as long as
+// waking one, where most of them may sleep and that many do not yet.
+func (m *model) back(most int) time.Duration {
+	if m.sleeping < most && m.wake > 0 {
 		return m.wake
 	}
 	return m.start

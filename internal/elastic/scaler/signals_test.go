@@ -7,8 +7,9 @@ import (
 	"modeldock.io/internal/delivery"
 )
 
-// The next replica is woken where one sleeps, so that its policy is fitted to
-// how long that takes; otherwise to a whole start. Who sleeps is no replica.
+// Where one sleeps the next replica is woken, and where another one may sleep
+// the one that is given up is woken in its turn; the policy is fitted to how
+// long that takes, otherwise to a whole start. Who sleeps is no replica.
 func TestTheLeadIsThatOfTheNextReplica(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -20,19 +21,23 @@ func TestTheLeadIsThatOfTheNextReplica(t *testing.T) {
 		what     string
 		replicas []delivery.Replica
 		lead     time.Duration
+		back     time.Duration // where one may sleep
 	}{
-		{"nothing is known", nil, 0},
-		{"one sleeps, and none was ever woken", []delivery.Replica{asleep}, 0},
-		{"one was started", []delivery.Replica{started}, time.Minute},
-		{"beside one that sleeps", []delivery.Replica{started, asleep}, time.Minute},
-		{"one was woken, and none sleeps", []delivery.Replica{started, woken}, time.Minute},
-		{"one was woken, and one sleeps", []delivery.Replica{woken, asleep}, 3 * time.Second},
-		{"that one sleeps no more", []delivery.Replica{woken}, time.Minute},
+		{"nothing is known", nil, 0, 0},
+		{"one sleeps, and none was ever woken", []delivery.Replica{asleep}, 0, 0},
+		{"one was started", []delivery.Replica{started}, time.Minute, time.Minute},
+		{"beside one that sleeps", []delivery.Replica{started, asleep}, time.Minute, time.Minute},
+		{"one was woken, and none sleeps", []delivery.Replica{started, woken}, time.Minute, 3 * time.Second},
+		{"one was woken, and one sleeps", []delivery.Replica{woken, asleep}, 3 * time.Second, time.Minute},
+		{"that one sleeps no more", []delivery.Replica{woken}, time.Minute, 3 * time.Second},
 	} {
 		st := delivery.Status{Replicas: step.replicas}
 		m.measure(st)
-		if got := m.lead(); got != step.lead {
-			t.Errorf("%s: the next replica takes %s, want %s", step.what, got, step.lead)
+		if next, back := m.lead(), m.back(1); next != step.lead || back != step.back {
+			t.Errorf("%s: the next replica takes %s, want %s; to have one back %s, want %s", step.what, next, step.lead, back, step.back)
+		}
+		if back := m.back(0); back != m.start {
+			t.Errorf("%s: none may sleep, and to have one back takes %s", step.what, back)
 		}
 	}
 	list, since := pods(delivery.Status{Replicas: []delivery.Replica{woken, asleep}})
