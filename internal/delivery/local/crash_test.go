@@ -50,7 +50,7 @@ func childMain(raw string) int {
 	}
 	target, err := New(Config{
 		DataDir: c.DataDir, TempDir: c.TempDir, Executable: self, Node: "node-1", Ledger: ledger, Inventory: inv,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), AsleepMiB: 100_000,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), AsleepMiB: 100_000, Memory: plenty,
 		OnEndpoints: func(e []Endpoint) {
 			if len(e) > 0 && !c.Sleep {
 				fmt.Println("ready", e[0].Address)

@@ -20,6 +20,7 @@ import (
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/delivery/local/procfs"
 	"modeldock.io/internal/device"
 	"modeldock.io/internal/placement"
 )
@@ -48,7 +49,9 @@ type Config struct {
 	StopGrace time.Duration // for running requests before SIGTERM; 0: 30 s
 	KillGrace time.Duration // between SIGTERM and SIGKILL; 0: 10 s
 	AsleepMiB int64         // host memory that sleeping engines may take; 0: none sleeps
-	TempDir   string        // where engines get their own directories; empty: os.TempDir
+	// Memory is the machine's; nil: procfs.ReadMemory.
+	Memory  func() (procfs.Memory, error)
+	TempDir string // where engines get their own directories; empty: os.TempDir
 }
 
 // Endpoint is a ready replica that may be called.
@@ -155,6 +158,9 @@ func withDefaults(cfg Config) Config {
 	}
 	if cfg.InFlight == nil {
 		cfg.InFlight = func(string) int { return 0 }
+	}
+	if cfg.Memory == nil {
+		cfg.Memory = procfs.ReadMemory
 	}
 	if cfg.TempDir == "" {
 		cfg.TempDir = os.TempDir()

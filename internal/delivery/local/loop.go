@@ -85,7 +85,7 @@ func (t *Target) plan() ([]Action, error) {
 }
 
 func (t *Target) world() World {
-	w := World{Now: t.now(), Node: t.placementNode(), AsleepMiB: t.cfg.AsleepMiB}
+	w := World{Now: t.now(), Node: t.placementNode(), AsleepMiB: t.cfg.AsleepMiB, HostShort: t.hostShort()}
 	for name, o := range t.objects {
 		v := ObjectView{
 			Name: name, CreatedAt: o.rec.CreatedAt, Deleting: !o.rec.DeletingAt.IsZero(),

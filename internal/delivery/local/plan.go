@@ -18,6 +18,8 @@ type World struct {
 	Objects []ObjectView
 	// AsleepMiB is the host memory that sleeping engines may take together.
 	AsleepMiB int64
+	// HostShort says that the machine has hardly any memory left for what runs.
+	HostShort bool
 }
 
 // ObjectView is one object as Plan sees it.
@@ -89,6 +91,7 @@ func Plan(w World) ([]Action, error) {
 			return nil, err
 		}
 	}
+	p.relieve()
 	return p.actions, nil
 }
 

@@ -69,7 +69,7 @@ func (p *planner) fallsAsleep(o ObjectView, r ReplicaView) bool {
 			o.Asleep--
 		}
 	}
-	if !r.CanSleep || !r.Ready || !p.maySleep(o, r) || p.hostFree < o.HostMiB {
+	if !r.CanSleep || !r.Ready || p.world.HostShort || !p.maySleep(o, r) || p.hostFree < o.HostMiB {
 		return false
 	}
 	p.hostFree -= o.HostMiB
@@ -165,10 +165,11 @@ type sleeper struct {
 // keeps a replica of o from starting: batch ones first, then who sleeps
 // longest. What ends anyway is waited for.
 func (p *planner) displace(o ObjectView) error {
-	all, trial := p.sleepers(), p.view.Clone()
+	all := slices.DeleteFunc(p.sleepers(), func(s sleeper) bool { return len(s.replica.Cards) == 0 })
 	if len(all) == 0 {
 		return nil
 	}
+	trial := p.view.Clone()
 	for _, owner := range p.objects {
 		for _, r := range owner.Replicas {
 			if r.Stopping || r.Sleep == Dozing || p.ends(owner.Name, r.Index) {
@@ -200,12 +201,29 @@ func (p *planner) displace(o ObjectView) error {
 	return nil
 }
 
-// sleepers are those that hold something of a card, whoever is given up most
-// easily first.
+// relieve ends one sleeping engine while the machine is short of memory: what
+// runs comes first. The next one follows when that one is gone.
+func (p *planner) relieve() {
+	if !p.world.HostShort {
+		return
+	}
+	for _, o := range p.objects {
+		for _, r := range o.Replicas {
+			if r.Running && r.Sleep == Asleep && (r.Stopping || p.ends(o.Name, r.Index)) {
+				return
+			}
+		}
+	}
+	if all := p.sleepers(); len(all) > 0 {
+		p.do(Action{Verb: StopReplica, Object: all[0].object.Name, Index: all[0].replica.Index, Reason: delivery.Draining, Message: "the machine is short of memory, and its engine sleeps"})
+	}
+}
+
+// sleepers are those that stay asleep, whoever is given up most easily first.
 func (p *planner) sleepers() (all []sleeper) {
 	for _, owner := range p.objects {
 		for _, r := range owner.Replicas {
-			if r.Running && r.Sleep == Asleep && !r.Stopping && len(r.Cards) > 0 && !p.ends(owner.Name, r.Index) && !p.wakesUp(owner.Name, r.Index) {
+			if r.Running && r.Sleep == Asleep && !r.Stopping && !p.ends(owner.Name, r.Index) && !p.wakesUp(owner.Name, r.Index) {
 				all = append(all, sleeper{owner, r})
 			}
 		}

@@ -49,7 +49,7 @@ func TestPlanOfSleep(t *testing.T) {
 		return Action{Verb: StartReplica, Object: o, Index: i, Cards: []placement.Chosen{{UUID: card, FreeMiB: free}}}
 	}
 	for name, c := range map[string]struct {
-		host    int64
+		host    int64 // below 0: so much, and the machine is short of memory
 		objects []ObjectView
 		want    []Action
 	}{
@@ -86,10 +86,15 @@ func TestPlanOfSleep(t *testing.T) {
 		"as much as ends anyway": {99000, []ObjectView{
 			sleepy("a", 5000, 0, 1, slept(0, "c0", 600, 0)), sleepy("b", 5000, 0, 1, ending(slept(0, "c0", 600, 0))), view("d", 9400, 2, runs(0, "c1", 9400)),
 		}, []Action{hold("d", 1)}},
-		"not in vain": {99000, []ObjectView{sleepy("a", 5000, 0, 1, slept(0, "c0", 600, 0)), view("d", 9000, 3, runs(0, "c0", 9000), runs(1, "c1", 9000))}, []Action{hold("d", 2)}},
+		"short of memory": {-99000, []ObjectView{
+			sleepy("a", 5000, 0, 1, slept(0, "c0", 0, 0)), batch(sleepy("b", 5000, 0, 1, slept(0, "c0", 0, time.Second))), sleepy("c", 5000, 0, 1, able(0, "c1", 5000)),
+		}, []Action{act(StopReplica, "c", 0), act(StopReplica, "b", 0)}},
+		"one after the other": {-99000, []ObjectView{sleepy("a", 5000, 0, 2, ending(slept(0, "c0", 0, 0)), slept(1, "c0", 0, 0))}, nil},
+		"not who is woken":    {-99000, []ObjectView{sleepy("a", 5000, 1, 2, slept(0, "c0", 0, 0))}, []Action{act(WakeReplica, "a", 0)}},
+		"not in vain":         {99000, []ObjectView{sleepy("a", 5000, 0, 1, slept(0, "c0", 600, 0)), view("d", 9000, 3, runs(0, "c0", 9000), runs(1, "c1", 9000))}, []Action{hold("d", 2)}},
 	} {
 		w := world(c.objects...)
-		w.AsleepMiB = c.host
+		w.AsleepMiB, w.HostShort = max(c.host, -c.host), c.host < 0
 		got, err := Plan(w)
 		for i := range got { // what they tell people is seen elsewhere
 			got[i].Message = ""

@@ -21,7 +21,20 @@ const (
 	shownWithin = 15 * refreshEvery
 	// shownSlack is what may seem to be missing of it: drivers round.
 	shownSlack = 256 // MiB
+	// hostReserve is the part of the machine's memory that is left to what runs:
+	// while less is available, sleeping engines are ended.
+	hostReserve = 20
 )
+
+// hostShort reports whether the machine's memory is needed by what runs. It
+// matters only where something may sleep. A machine that does not tell is not.
+func (t *Target) hostShort() bool {
+	if t.cfg.AsleepMiB <= 0 {
+		return false
+	}
+	m, err := t.cfg.Memory()
+	return err == nil && m.AvailableMiB < m.TotalMiB/hostReserve
+}
 
 // bound are the cards that the process can use.
 func (r *run) bound() []string {

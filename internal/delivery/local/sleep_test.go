@@ -5,12 +5,14 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/delivery/local/procfs"
 	"modeldock.io/internal/modelspec"
 )
 
@@ -337,4 +339,28 @@ func TestNothingOfASleeperSurvives(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.untilReady(d)
+}
+
+// TestWhatRunsComesFirst: while the machine is short of memory nothing sleeps.
+func TestWhatRunsComesFirst(t *testing.T) {
+	t.Parallel()
+	var short atomic.Bool
+	b := setup(t, withHostMemory(100_000), func(c *Config) {
+		c.Memory = func() (procfs.Memory, error) {
+			if short.Load() {
+				return procfs.Memory{TotalMiB: 64_000, AvailableMiB: 3_000}, nil
+			}
+			return plenty()
+		}
+	})
+	d := desired("team-a", "modest", between(0, 2), asleep(2))
+	d.Funded = 2
+	b.apply(d)
+	b.runs(d, 2)
+	if err := b.scale(d.Ref, 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.sleeps(d, 2)
+	short.Store(true)
+	b.until(d, "ended", func(s delivery.Status) bool { return len(s.Replicas) == 0 })
 }
