@@ -113,7 +113,7 @@ func (w *watcher) fallAsleep(ctx context.Context) bool {
 
 func (w *watcher) putToSleep(ctx context.Context) error {
 	t, r, client := w.target, w.run, w.client()
-	before := t.strangers(r)
+	before := t.strangers()
 	if err := client.tell(ctx, r.sleeper.SleepPath, sleepTimeout); err != nil {
 		return err
 	}
@@ -143,8 +143,8 @@ func (w *watcher) putToSleep(ctx context.Context) error {
 	return nil
 }
 
-// strangers is what is measured on a replica's cards but held by nobody.
-func (t *Target) strangers(r *run) map[string]int64 {
+// strangers is what is measured on each card but held by nobody.
+func (t *Target) strangers() map[string]int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := map[string]int64{}
