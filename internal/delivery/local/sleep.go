@@ -159,6 +159,9 @@ func (t *Target) strangers() map[string]int64 {
 func (t *Target) giveBack(r *run, said time.Time, before map[string]int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if r.stopping {
+		return false // what it holds is free when it is gone
+	}
 	freed := map[string]int64{}
 	for _, c := range r.full {
 		freed[c.UUID] = c.MiB
