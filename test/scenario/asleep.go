@@ -87,6 +87,9 @@ func turn(t *testing.T, h Local, called, sleeps string) {
 	if n := h.Engines(t, "team-a", sleeps); n != 1 {
 		t.Errorf("%s sleeps with %d processes", sleeps, n)
 	}
+	if s := a.Scaling(sleeps); s.Asleep != 1 || s.Ready != 0 || s.Running != 0 {
+		t.Errorf("%s sleeps: %+v", sleeps, s)
+	}
 	for _, id := range []string{called, sleeps} {
 		if e := a.Explain(id); e.BrokenAt != nil || e.Answers.ModelStarted == nil || !*e.Answers.ModelStarted {
 			t.Errorf("%s: explain says %+v", id, e)

@@ -916,6 +916,8 @@ export interface components {
             /** @description Replicas that should run; the lesser of both */
             running: number;
             ready: number;
+            /** @description Further replicas that stay loaded in host memory, without a card; left out: none */
+            asleep?: number;
             latest?: components["schemas"]["ScalingDecision"];
             /** @description What keeps it from what is wanted, or from changing at all */
             note?: string;

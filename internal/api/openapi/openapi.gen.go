@@ -1246,6 +1246,9 @@ type ScalingPolicyType string
 type ScalingReport struct {
 	Actuator ScalingReportActuator `json:"actuator"`
 
+	// Asleep Further replicas that stay loaded in host memory, without a card; left out: none
+	Asleep *int `json:"asleep,omitempty"`
+
 	// Funded Replicas that are paid for
 	Funded int               `json:"funded"`
 	Id     string            `json:"id"`
