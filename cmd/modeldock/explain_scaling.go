@@ -44,6 +44,9 @@ func (c *cli) explainScaling(r openapi.ScalingReport) error {
 	}
 	p("%s/%s: %d of %d replicas ready, between %d and %d (by %s)\n", r.Tenant, r.Id, r.Ready, r.Running, r.Min, r.Max, by)
 	p("  asked for %d, paid for %d\n", r.Wanted, r.Funded)
+	if r.Asleep != nil {
+		p("  asleep in host memory: %d\n", *r.Asleep)
+	}
 	if r.Latest != nil {
 		p("\n%s\n", c.scalingLine(*r.Latest))
 		for _, in := range listed(r.Latest.Inputs) {

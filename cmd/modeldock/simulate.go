@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"modeldock.io/internal/app"
+	"modeldock.io/internal/elastic"
 	"modeldock.io/internal/elastic/simulate"
 	"modeldock.io/internal/modelspec"
 )
@@ -22,7 +23,7 @@ type simulateFlags struct {
 	seed                    uint64
 	rate                    float64
 	match                   bool
-	least, most             int
+	least, most, asleep     int
 	base                    simulate.Model // zero: the class's
 }
 
@@ -52,6 +53,8 @@ func (c *cli) simulateCommand() *cobra.Command {
 	fl.Float64Var(&f.rate, "rate", 1, "share of the requests to replay, 0 to 1")
 	fl.DurationVar(&f.base.Warmup, "warmup", 0, "begin of the trace that policies learn from and that counts in no figure")
 	fl.DurationVar(&f.base.ColdStart, "cold-start", 0, "from a decision to a ready replica (60s, 30s, 10s)")
+	fl.IntVar(&f.asleep, "asleep", 0, "replicas beyond the wanted ones that stay loaded in host memory, without a card, of all policies but reference-hpa and clairvoyant")
+	fl.DurationVar(&f.base.Wake, "wake-time", 0, "from a decision to a ready replica, where one sleeps (3s)")
 	fl.DurationVar(&f.base.Stop, "stop-time", 0, "from the decision to end a replica until its cards are free, if no stream takes longer")
 	fl.DurationVar(&f.every, "scale-every", app.DefaultScalingOptions().Every, "how often online and batch are decided for, as the controller's flag")
 	fl.IntVar(&f.base.Concurrency, "concurrency", 0, "requests that a replica serves at once (8, 16, 64)")
@@ -64,6 +67,9 @@ func (c *cli) simulateCommand() *cobra.Command {
 }
 
 func (c *cli) simulate(f simulateFlags) error {
+	if f.asleep < 0 || f.base.Wake < 0 {
+		return usage("--asleep and --wake-time must not be negative; got %d and %s", f.asleep, f.base.Wake)
+	}
 	class, err := f.readModel()
 	if err != nil {
 		return err
@@ -113,10 +119,9 @@ func (f simulateFlags) matches(trace []simulate.Request, policies []simulate.Pol
 	for _, p := range policies[1:] {
 		dial := func(percent int) simulate.Policy {
 			p := p
-			p.Spec.Metrics = append(p.Spec.Metrics[:0:0], p.Spec.Metrics...)
-			p.Spec.Metrics[0].Target = max(1, float64(f.base.Concurrency*percent)/100)
-			for i := range p.Spec.Metrics[1:] { // or memory would say what the dial does not
-				p.Spec.Metrics[i+1].Target = max(p.Spec.Metrics[i+1].Target, float64(percent))
+			p.Spec = f.dialled(p.Spec, percent)
+			if fitted := p.Fitted; fitted != nil {
+				p.Fitted = func(next, back time.Duration) elastic.Spec { return f.dialled(fitted(next, back), percent) }
 			}
 			return p
 		}
@@ -130,6 +135,16 @@ func (f simulateFlags) matches(trace []simulate.Request, policies []simulate.Pol
 		all = append(all, m)
 	}
 	return all, nil
+}
+
+// dialled is a policy with another load per replica.
+func (f simulateFlags) dialled(s elastic.Spec, percent int) elastic.Spec {
+	s.Metrics = append(s.Metrics[:0:0], s.Metrics...)
+	s.Metrics[0].Target = max(1, float64(f.base.Concurrency*percent)/100)
+	for i := range s.Metrics[1:] { // or memory would say what the dial does not
+		s.Metrics[i+1].Target = max(s.Metrics[i+1].Target, float64(percent))
+	}
+	return s
 }
 
 // readModel takes class and cards from the model's file.
@@ -158,6 +173,7 @@ func (f *simulateFlags) readModel() (modelspec.Class, error) {
 	f.base.GPUs = max(1, m.GPUs)
 	usual := simulate.DefaultModel(m.Class)
 	f.base.ColdStart = cmp.Or(f.base.ColdStart, usual.ColdStart)
+	f.base.Wake = cmp.Or(f.base.Wake, usual.Wake)
 	f.base.Concurrency = cmp.Or(f.base.Concurrency, usual.Concurrency)
 	f.base.FirstChunk = cmp.Or(f.base.FirstChunk, usual.FirstChunk)
 	f.base.PromptRate = cmp.Or(f.base.PromptRate, usual.PromptRate)

@@ -46,11 +46,12 @@ func (f simulateFlags) readPolicy(name string, class modelspec.Class, trace []si
 	case "reference-hpa":
 		p.Spec, p.Period = elastic.Reference(), 15*time.Second // the controller's own
 	case string(modelspec.WorkloadOnline), string(modelspec.WorkloadBatch):
-		p = simulate.Own(file.Name, elastic.For(class, modelspec.Workload(file.Base), f.base.Concurrency))
-		p.Period, p.Spec.Min, p.Spec.Max = f.every, f.least, f.most
+		bundle := elastic.For(class, modelspec.Workload(file.Base), f.base.Concurrency)
+		bundle.Min, bundle.Max = f.least, f.most
 		lead := f.base.ColdStart
 		seconds(&lead, file.LeadSeconds)
-		p.Spec = p.Spec.Paced(lead)
+		p = simulate.Own(file.Name, bundle.Paced(lead))
+		p.Period, p.Asleep, p.Fitted = f.every, f.asleep, file.fitted(bundle, f.base.ColdStart, lead)
 	default:
 		return p, usage("policy %s is neither a file nor reference-hpa, online, batch or clairvoyant; its base is %q", name, file.Base)
 	}
@@ -59,6 +60,21 @@ func (f simulateFlags) readPolicy(name string, class modelspec.Class, trace []si
 		return p, usage("policy %s: min %d, max %d and target %g; it must be 0 ≤ min ≤ max, max ≥ 1, target > 0", name, s.Min, s.Max, s.Metrics[0].Target)
 	}
 	return p, nil
+}
+
+// fitted is the policy where replicas sleep; lead is what it takes a start for.
+func (f policyFile) fitted(bundle elastic.Spec, start, lead time.Duration) func(next, back time.Duration) elastic.Spec {
+	taken := func(d time.Duration) time.Duration {
+		if d == start {
+			return lead
+		}
+		return d
+	}
+	return func(next, back time.Duration) elastic.Spec {
+		s := bundle.PacedFor(taken(next), taken(back))
+		f.override(&s)
+		return s
+	}
 }
 
 func (f policyFile) override(s *elastic.Spec) {

@@ -40,13 +40,13 @@ func writeFile(name string, write func(io.Writer) error) error {
 }
 
 func (c *cli) showSimulation(doc simulation) error {
-	t := table{head: []string{"POLICY", "GPU-HOURS", "IN TIME", "LATE", "FIRST P50", "P95", "P99", "WAIT P99", "COLD", "TURNS", "PER WINDOW"}}
+	t := table{head: []string{"POLICY", "GPU-HOURS", "IN TIME", "LATE", "FIRST P50", "P95", "P99", "WAIT P99", "COLD", "WAKES", "TURNS", "PER WINDOW"}}
 	var names []string
 	for _, r := range doc.Policies {
 		names = append(names, r.Name)
 		t.add(r.Name, fmt.Sprintf("%.2f", r.GPUHours), fmt.Sprintf("%.2f %%", 100*r.Attainment), fmt.Sprint(r.Late),
 			fmt.Sprintf("%.2f s", r.FirstChunk.P50), fmt.Sprintf("%.2f s", r.FirstChunk.P95), fmt.Sprintf("%.2f s", r.FirstChunk.P99),
-			fmt.Sprintf("%.2f s", r.Wait.P99), fmt.Sprint(r.ColdStarts), fmt.Sprint(r.DirectionChanges), fmt.Sprintf("%.2f, most %d", r.PerDownWindow, r.Closest))
+			fmt.Sprintf("%.2f s", r.Wait.P99), fmt.Sprint(r.ColdStarts), fmt.Sprint(r.Wakes), fmt.Sprint(r.DirectionChanges), fmt.Sprintf("%.2f, most %d", r.PerDownWindow, r.Closest))
 	}
 	if err := c.print(doc, names, t); err != nil || c.opts.output != "" && c.opts.output != "table" {
 		return err

@@ -33,6 +33,19 @@ func TestSimulateComparesPolicies(t *testing.T) {
 	}
 }
 
+// Replicas that stay loaded are woken instead of started, but not those of the
+// reference.
+func TestSimulateOfSleepers(t *testing.T) {
+	t.Parallel()
+	args := []string{"simulate", "--trace", codeTrace, "--cold-start", "60s", "--min", "1", "--asleep", "16", "--wake-time", "3s", "--policy", "reference-hpa", "--policy", "online"}
+	apart(t, nil, append(args, "--match")...).exits(exitOK, "WAKES", "online against reference-hpa:", "GPU-hours instead of")
+	d := apart(t, nil, append(args, "-o", "json")...).exits(exitOK)
+	var doc simulation
+	if err := json.Unmarshal([]byte(d.out), &doc); err != nil || len(doc.Policies) != 2 || doc.Policies[0].Wakes != 0 || doc.Policies[1].Wakes == 0 || doc.Policies[1].ColdStarts == 0 {
+		t.Errorf("%v: %s", err, d.out)
+	}
+}
+
 func TestSimulateRefusesWhatMeansNothing(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
@@ -42,6 +55,7 @@ func TestSimulateRefusesWhatMeansNothing(t *testing.T) {
 		"requests must follow":    {"--warmup", "2h"},
 		"0 ≤ min ≤ max":           {"--policy", "online", "--min", "9", "--max", "3"},
 		"no such file":            {"--model", "none.yaml"},
+		"must not be negative":    {"--asleep", "-1"},
 		"begins with TIMESTAMP,C": {"--trace", "simulate.go"},
 	} {
 		d := apart(t, nil, append([]string{"simulate", "--trace", codeTrace}, args...)...)

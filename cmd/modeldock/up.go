@@ -51,6 +51,7 @@ func (c *cli) upCommand() *cobra.Command {
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.DurationVar(&o.Scaling.Every, "scale-every", o.Scaling.Every, "pause between two rounds of scaling; a sleeping model's first call waits for none")
 	f.DurationVar(&o.Scaling.Residence, "min-residence", o.Scaling.Residence, "how long a model keeps its card before it may be asked to make room for another")
+	f.Int64Var(&o.AsleepMiB, "asleep-memory", o.AsleepMiB, "MiB of host memory that sleeping engines may take (scaling.asleep); -1: a quarter of the machine's, 0: none sleeps")
 	boundFlags(f, &o.Bounds)
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")
 	f.BoolVar(&accessLog, "access-log", false, "write one line of JSON to standard output for each request to /v1")

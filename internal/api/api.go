@@ -82,6 +82,9 @@ type Config struct {
 	Recent func(requestID string) (traffic.Inference, bool)
 	// CheckSource refuses a source that the model's engine can never be given.
 	CheckSource func(m modelspec.Model) error
+	// NoSleep says why no engine stays loaded in host memory here; empty: those
+	// that can do.
+	NoSleep string
 	// OnLoopback tells that only this machine can reach the listener.
 	OnLoopback bool
 	// BodyTime is how long a body may take to arrive; zero: a minute.

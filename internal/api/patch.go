@@ -63,6 +63,9 @@ func (s *Server) patchOf(ctx context.Context, ref budget.Ref, in openapi.Patch) 
 	}
 	if in.Scaling != nil {
 		p.Scaling = mergedScaling(r.Model.Scaling, *in.Scaling)
+		if err := s.checkAsleep(p.Scaling); err != nil {
+			return p, err
+		}
 	}
 	if in.Traffic != nil {
 		p.Traffic = &modelspec.Traffic{Weight: value(in.Traffic.Weight, r.Model.Traffic.Weight)}

@@ -114,6 +114,9 @@ func (s *Server) permit(ctx context.Context, sub budget.Submission) error {
 	if err := s.CheckSource(sub.Model); err != nil {
 		return err
 	}
+	if err := s.checkAsleep(sub.Model.Scaling); err != nil {
+		return err
+	}
 	t, err := s.Ledger.Tenant(ctx, sub.Tenant)
 	if errors.Is(err, budget.ErrNotFound) {
 		t = budget.Tenant{Name: sub.Tenant}

@@ -32,7 +32,7 @@ func reportWire(rep scaler.Report) openapi.ScalingReport {
 	r, st := rep.Reservation, rep.Status
 	out := openapi.ScalingReport{
 		Id: r.ID, Tenant: r.Tenant, Actuator: openapi.ScalingReportActuator(r.Model.Acts()), Paused: r.Model.Scaling != nil && r.Model.Scaling.Paused,
-		Min: r.Model.Replicas.Min, Max: r.Model.Replicas.Max, Wanted: st.Asked, Running: st.Wanted, Funded: r.Funded, Ready: st.Ready,
+		Min: r.Model.Replicas.Min, Max: r.Model.Replicas.Max, Wanted: st.Asked, Running: st.Wanted, Funded: r.Funded, Ready: st.Ready, Asleep: some(st.Sleeping()),
 		Items: []openapi.ScalingDecision{}, Note: some(noteOf(rep)),
 	}
 	if rep.Latest != nil {

@@ -16,6 +16,7 @@ func mergedScaling(now *modelspec.Scaling, in openapi.Scaling) *modelspec.Scalin
 		s.Actuator = modelspec.Actuator(*in.Actuator)
 	}
 	set(&s.IdleSeconds, in.IdleSeconds)
+	set(&s.Asleep, in.Asleep)
 	set(&s.Paused, in.Paused)
 	if t := in.Targets; t != nil {
 		set(&s.Targets.QueueDepth, t.QueueDepth)
@@ -56,7 +57,7 @@ func scalingWire(s *modelspec.Scaling) *openapi.Scaling {
 		return nil
 	}
 	actuator := openapi.ScalingActuator(modelspec.Model{Scaling: s}.Acts())
-	out := &openapi.Scaling{Actuator: &actuator, IdleSeconds: some(s.IdleSeconds), Paused: some(s.Paused)}
+	out := &openapi.Scaling{Actuator: &actuator, IdleSeconds: some(s.IdleSeconds), Asleep: some(s.Asleep), Paused: some(s.Paused)}
 	if t := s.Targets; t != (modelspec.ScalingTargets{}) {
 		out.Targets = &openapi.ScalingTargets{
 			QueueDepth: some(t.QueueDepth), KvCachePercent: some(t.KVCachePercent),

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"testing"
 
 	"modeldock.io/internal/api/openapi"
@@ -36,4 +37,28 @@ func TestScalingSettings(t *testing.T) {
 	if s.Paused != nil || s.Targets != nil {
 		t.Errorf("taken back: %+v", s)
 	}
+}
+
+// TestAsleepWhereEnginesCan: it is kept and shown, refused for engines that
+// cannot sleep, and refused where no engine can, at submit and in a patch.
+func TestAsleepWhereEnginesCan(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	refused := func(a answer, why string) {
+		t.Helper()
+		if e := a.fails(400, "invalid_request"); !strings.HasSuffix(value(e.Field, ""), "scaling.asleep") || !strings.Contains(e.Message, why) {
+			t.Errorf("refused by %+v, want %q", e, why)
+		}
+	}
+	r := read[openapi.Request](b.ask(b.a, "POST", "/requests", `{"id":"one","cost":1,"priority":50,"model":{"replicas":{"min":0},"scaling":{"asleep":2}}}`), 202)
+	if r.Model.Scaling == nil || value(r.Model.Scaling.Asleep, 0) != 2 {
+		t.Errorf("as it was written: %+v", r.Model.Scaling)
+	}
+	b.ask(b.a, "PATCH", "/requests/one", `{"generation":1,"scaling":{"asleep":0}}`).is(200)
+	refused(b.ask(b.a, "POST", "/requests", `{"id":"two","cost":1,"priority":50,"model":{"engine":"llamacpp","source":"file:///m.gguf","scaling":{"asleep":1}}}`), "cannot sleep")
+
+	cluster := setup(t, func(c *Config) { c.NoSleep = "a Pod holds its card" })
+	refused(cluster.ask(cluster.a, "POST", "/requests", `{"id":"one","cost":1,"priority":50,"model":{"scaling":{"asleep":1}}}`), "a Pod holds its card")
+	cluster.ask(cluster.a, "POST", "/requests", `{"id":"one","cost":1,"priority":50}`).is(202)
+	refused(cluster.ask(cluster.a, "PATCH", "/requests/one", `{"generation":1,"scaling":{"asleep":1}}`), "a Pod holds its card")
 }

@@ -107,7 +107,7 @@ func replicaOf(m modelspec.Model, in *openapi.SimulatedReplica) (simulate.Model,
 		v    *float64
 		to   *time.Duration
 	}{
-		{"coldStartSeconds", in.ColdStartSeconds, &how.ColdStart}, {"stopSeconds", in.StopSeconds, &how.Stop}, {"firstChunkSeconds", in.FirstChunkSeconds, &how.FirstChunk},
+		{"coldStartSeconds", in.ColdStartSeconds, &how.ColdStart}, {"wakeSeconds", in.WakeSeconds, &how.Wake}, {"stopSeconds", in.StopSeconds, &how.Stop}, {"firstChunkSeconds", in.FirstChunkSeconds, &how.FirstChunk},
 		{"secondsPerToken", in.SecondsPerToken, &how.PerToken}, {"objectiveSeconds", in.ObjectiveSeconds, &how.Objective},
 	} {
 		if f.v == nil {
@@ -177,6 +177,8 @@ func policyOf(m modelspec.Model, how simulate.Model, in openapi.SimulatedPolicy)
 		return simulate.Policy{}, invalid("policies.scaling.targets.latencyP99Milliseconds", "a target of latency is not simulated; leave it out")
 	}
 	p := simulate.Own(cmp.Or(in.Name, "model"), elastic.SpecOf(m, how.Concurrency, how.ColdStart))
+	p.Asleep = m.Asleep()
+	p.Fitted = func(next, back time.Duration) elastic.Spec { return elastic.SpecFor(m, how.Concurrency, next, back) }
 	return p, checkBounds(p)
 }
 
@@ -193,7 +195,7 @@ func resultWire(r simulate.Result) openapi.SimulationResult {
 	}
 	return openapi.SimulationResult{
 		Name: r.Name, GpuHours: r.GPUHours, Attainment: r.Attainment, Late: r.Late,
-		FirstChunkSeconds: percentiles(r.FirstChunk), WaitSeconds: percentiles(r.Wait), ColdStarts: r.ColdStarts, DirectionChanges: r.DirectionChanges,
+		FirstChunkSeconds: percentiles(r.FirstChunk), WaitSeconds: percentiles(r.Wait), ColdStarts: r.ColdStarts, Wakes: some(r.Wakes), DirectionChanges: r.DirectionChanges,
 		Timeline: timelineWire(r.Timeline),
 	}
 }

@@ -50,6 +50,12 @@ func TestSimulate(t *testing.T) {
 	if two, lazy := r.Policies[0], r.Policies[1]; two.ColdStarts != 0 || two.GpuHours <= lazy.GpuHours || lazy.ColdStarts != 0 {
 		t.Errorf("the owner's own policies: %+v", r.Policies)
 	}
+	r = read[openapi.Simulation](ask(map[string]any{"replica": map[string]any{"coldStartSeconds": 60, "wakeSeconds": 2}, "policies": []any{
+		map[string]any{"name": "stopped"}, map[string]any{"name": "asleep", "scaling": map[string]any{"asleep": 4}},
+	}}), 200)
+	if stopped, asleep := r.Policies[0], r.Policies[1]; stopped.Wakes != nil || value(asleep.Wakes, 0) == 0 || asleep.ColdStarts == 0 || asleep.GpuHours >= stopped.GpuHours {
+		t.Errorf("who sleeps is woken: %+v", r.Policies)
+	}
 	stop := read[openapi.Simulation](ask(map[string]any{"replica": map[string]any{"coldStartSeconds": 5, "stopSeconds": 60}}), 200)
 	if quick := read[openapi.Simulation](ask(nil), 200); stop.Policies[1].GpuHours <= quick.Policies[1].GpuHours || stop.Policies[1].Late != quick.Policies[1].Late {
 		t.Errorf("replicas that take a minute to end cost no more: %+v, %+v", stop.Policies[1], quick.Policies[1])

@@ -146,6 +146,9 @@ func (w *clusterWorld) views() []viewSource   { return nil }
 func (w *clusterWorld) where() string {
 	return "cluster " + w.cfg.Host + ", namespace " + w.cluster.Namespace
 }
+func (w *clusterWorld) noSleep() string {
+	return "on Kubernetes a Pod holds its card for as long as it lives, asleep or not"
+}
 func (w *clusterWorld) lease() time.Duration { return clusterLease }
 func (w *clusterWorld) close() error         { return nil }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
+
+	"modeldock.io/internal/delivery/local"
 )
 
 // referenceFile is made from the code: MODELDOCK_WRITE_DOCS=1 go test
@@ -63,7 +65,11 @@ func ownMetrics(t *testing.T) []described {
 	if _, err := newClusterCards(&rest.Config{Host: "http://127.0.0.1:1"}, GPUOptions{Deliver: deliverDRA, RedisURL: g.opts.Counts.RedisURL}, time.Now, g.log, cards); err != nil {
 		t.Fatal(err)
 	}
-	all := merged(describe(t, "controller, up", c.registry), describe(t, "gateway, up", g.registry), describe(t, "controller, scheduler", cards),
+	up := prometheus.NewRegistry()
+	if err := up.Register(local.NewMetrics()); err != nil {
+		t.Fatal(err)
+	}
+	all := merged(describe(t, "controller, up", c.registry), describe(t, "up", up), describe(t, "gateway, up", g.registry), describe(t, "controller, scheduler", cards),
 		agentMetrics(t, deliverDevicePlugin), agentMetrics(t, deliverDRA), schedulerMetrics(t))
 	slices.SortFunc(all, func(a, b described) int { return strings.Compare(a.name, b.name) })
 	return all

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/delivery/local/procfs"
 	"modeldock.io/internal/device"
 	"modeldock.io/internal/traffic/gateway"
 )
@@ -33,6 +34,9 @@ type UpOptions struct {
 	StopGrace time.Duration
 	Counts    CountOptions
 	Scaling   ScalingOptions
+	// AsleepMiB is the host memory that engines may keep models in which sleep;
+	// 0: none does, below it: AsleepShare of the machine's.
+	AsleepMiB int64
 	Bounds    budget.Bounds // of what one tenant may have stored
 	// Connections are the most callers at once.
 	Connections int
@@ -52,8 +56,26 @@ func DefaultUpOptions() UpOptions {
 		StopGrace: 30 * time.Second,
 		Counts:    DefaultCountOptions(),
 		Scaling:   DefaultScalingOptions(),
+		AsleepMiB: -1,
 		Bounds:    budget.DefaultBounds(), Connections: gateway.DefaultConnections,
 	}
+}
+
+// asleepShare is the part of the machine's memory that sleeping engines may
+// take unless somebody says how much: what models load and ModelDock itself
+// have to find room beside them.
+const asleepShare = 4
+
+// asleepMemory is how much host memory sleeping engines may take.
+func (o UpOptions) asleepMemory() (int64, error) {
+	if o.AsleepMiB >= 0 {
+		return o.AsleepMiB, nil
+	}
+	have, err := procfs.ReadMemory()
+	if err != nil {
+		return 0, fmt.Errorf("find out how much memory sleeping engines may take: %w; say it by --asleep-memory", err)
+	}
+	return have.TotalMiB / asleepShare, nil
 }
 
 func validateConnections(most int) error {

@@ -43,6 +43,7 @@ type platform struct {
 	dir       *dataDir
 	inventory device.Inventory
 	machine   *local.Target
+	replicas  *local.Metrics
 	hold      *sqlledger.Hold // of the models of a shared database; else nil
 	shared    *remote.Server  // of the machine's target; nil unless other processes deliver to it
 	table     *route.Table
@@ -110,7 +111,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 		return errors.Join(err, p.ledger.Close())
 	}
 	p.buildAPI()
-	if err = p.registerMetrics(p.opts.Connections); err != nil {
+	if err = errors.Join(p.registerMetrics(p.opts.Connections), p.registry.Register(p.replicas)); err != nil {
 		return errors.Join(err, p.ledger.Close())
 	}
 	return nil
@@ -146,9 +147,14 @@ func (p *platform) buildDelivery(ctx context.Context) error {
 	p.stamps = p.files
 	p.tellOthers(incarnation)
 	p.table = route.New(p.clock)
+	asleep, err := p.opts.asleepMemory()
+	if err != nil {
+		return err
+	}
+	p.replicas = local.NewMetrics()
 	p.machine, err = local.New(local.Config{
 		DataDir: p.dir.path, Executable: p.opts.Executable, Node: hostname(), Ledger: incarnation,
-		Inventory: p.inventory, Clock: p.clock, Logger: p.log, StopGrace: p.opts.StopGrace,
+		Inventory: p.inventory, Clock: p.clock, Logger: p.log, StopGrace: p.opts.StopGrace, AsleepMiB: asleep, Metrics: p.replicas,
 		OnChange:    p.statusChanged,
 		OnEndpoints: p.endpointsChanged,
 		InFlight:    p.table.InFlight,

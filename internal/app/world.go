@@ -25,6 +25,9 @@ type world interface {
 	follow(ctx context.Context, changed func(budget.Ref)) error
 	// lease is how long a relay may take for one intent; see relayLease.
 	lease() time.Duration
+	// noSleep is why no engine can stay loaded without its cards there; empty:
+	// those that can do.
+	noSleep() string
 	// where names it for people.
 	where() string
 	close() error
@@ -51,6 +54,7 @@ func (w *machineWorld) spare() spareCard      { return nil }
 func (w *machineWorld) informer() newInformer { return nil }
 func (w *machineWorld) views() []viewSource   { return []viewSource{machineSource(w.client)} }
 func (w *machineWorld) where() string         { return "machine " + w.dir }
+func (w *machineWorld) noSleep() string       { return "" }
 func (w *machineWorld) lease() time.Duration  { return relayLease }
 func (w *machineWorld) close() error          { return w.client.Close() }
 

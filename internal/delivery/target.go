@@ -81,6 +81,8 @@ const (
 	PhaseReady       Phase = "Ready"
 	PhaseBackoff     Phase = "Backoff" // it failed and will be started again
 	PhaseTerminating Phase = "Terminating"
+	// PhaseAsleep: not wanted now, and its engine stays loaded in host memory.
+	PhaseAsleep Phase = "Asleep"
 )
 
 // Reason why a model is not (or is) ready: a closed list.
@@ -153,11 +155,23 @@ func (s Status) Asleep() bool {
 }
 
 // Processes is the number of replicas that have a process or a Pod, in whatever
-// phase: also one that terminates still holds its card.
+// phase: also one that terminates still holds its card. One that sleeps does
+// not, and is none.
 func (s Status) Processes() int {
 	n := 0
 	for _, r := range s.Replicas {
-		if r.UID != "" {
+		if r.UID != "" && r.Phase != PhaseAsleep {
+			n++
+		}
+	}
+	return n
+}
+
+// Sleeping is the number of replicas whose engines sleep in host memory.
+func (s Status) Sleeping() int {
+	n := 0
+	for _, r := range s.Replicas {
+		if r.Phase == PhaseAsleep {
 			n++
 		}
 	}
@@ -184,6 +198,7 @@ type Replica struct {
 	CreatedAt time.Time // since when it wants a place; zero where a target does not tell
 	PlacedAt  time.Time
 	StartedAt time.Time
+	WokenAt   time.Time // when its engine was last told to wake up; zero: it was started for what it serves now
 	ReadyAt   time.Time
 }
 

@@ -12,28 +12,37 @@ const LeadFollow = 15 * time.Second
 // idleLead is the start-up that the bundles' idle times are meant for.
 const idleLead = time.Minute
 
-// Paced fits a policy to the measured time from a decision to a ready replica.
-// Where that is shorter than a burst, replicas follow the load, at most two or
-// all of them again per start-up, and are given up after the time of one
-// start-up: then keeping one has cost as much as starting another (the
-// break-even of the ski-rental problem). Where it is longer, what is ordered
-// in a burst comes too late for it: proposals are averaged, and what bursts
-// of the past needed is kept. The idle time grows and shrinks with the start.
-func (s Spec) Paced(lead time.Duration) Spec {
-	if lead <= 0 {
+// Paced fits a policy to the measured time from a decision to a ready replica,
+// where every replica takes as long.
+func (s Spec) Paced(lead time.Duration) Spec { return s.PacedFor(lead, lead) }
+
+// PacedFor fits a policy to how long the next replica takes, and how long it
+// takes to have one back that is given up: less, where that one sleeps.
+//
+// Where the next one comes within a burst, replicas follow the load, at most two
+// or all of them again per start-up. Where it does not, what is ordered in a
+// burst comes too late for it: proposals are averaged. A replica is given up
+// after the time that it takes to have it back: then keeping it has cost as
+// much as starting another (the break-even of the ski-rental problem). Where
+// that is longer than a burst, what bursts of the past needed is kept. The idle
+// time grows and shrinks with it.
+func (s Spec) PacedFor(next, back time.Duration) Spec {
+	if next <= 0 || back <= 0 {
 		return s
 	}
 	s.Behavior.Up.Window = 0
-	s.Behavior.Down.Policies = []Policy{{Percent: true, Value: 100, Period: 15 * time.Second}}
-	s.Behavior.Down.Window = max(lead, 5*time.Second)
-	if lead <= LeadFollow {
+	if next <= LeadFollow {
 		s.Smooth = 0
-		s.Behavior.Up.Policies = []Policy{{Value: 2, Period: lead}, {Percent: true, Value: 100, Period: lead}}
+		s.Behavior.Up.Policies = []Policy{{Value: 2, Period: next}, {Percent: true, Value: 100, Period: next}}
 	} else {
-		s.Smooth = lead / 2
-		s.Behavior.Down.Window = max(lead, s.Keep)
+		s.Smooth = next / 2
 	}
-	scaled := time.Duration(float64(s.Idle) * float64(lead) / float64(idleLead))
+	s.Behavior.Down.Policies = []Policy{{Percent: true, Value: 100, Period: 15 * time.Second}}
+	s.Behavior.Down.Window = max(back, 5*time.Second)
+	if back > LeadFollow {
+		s.Behavior.Down.Window = max(back, s.Keep)
+	}
+	scaled := time.Duration(float64(s.Idle) * float64(back) / float64(idleLead))
 	s.Idle = min(max(scaled, idleLead), 2*s.Idle)
 	return s
 }

@@ -1,6 +1,7 @@
 package elastic_test
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -47,6 +48,29 @@ func TestPaced(t *testing.T) {
 	}
 	if s := bundle.Paced(0); s.Smooth != 0 || s.Behavior.Down.Window != bundle.Behavior.Down.Window {
 		t.Errorf("an unknown start-up changed the policy: %+v", s)
+	}
+}
+
+// TestPacedFor: where the next replica is started and one that is given up
+// sleeps, growth is that of long starts and shrinking that of short ones; and
+// the other way round.
+func TestPacedFor(t *testing.T) {
+	t.Parallel()
+	bundle, _ := online(1, 30)
+	start, wake := bundle.Paced(time.Minute), bundle.Paced(3*time.Second)
+	for _, c := range []struct{ got, up, down elastic.Spec }{
+		{bundle.PacedFor(time.Minute, 3*time.Second), start, wake},
+		{bundle.PacedFor(3*time.Second, time.Minute), wake, start},
+	} {
+		if c.got.Smooth != c.up.Smooth || !reflect.DeepEqual(c.got.Behavior.Up, c.up.Behavior.Up) {
+			t.Errorf("growth: %+v, want %+v", c.got, c.up)
+		}
+		if c.got.Idle != c.down.Idle || !reflect.DeepEqual(c.got.Behavior.Down, c.down.Behavior.Down) {
+			t.Errorf("shrinking: %+v, want %+v", c.got, c.down)
+		}
+	}
+	if s := bundle.PacedFor(0, time.Minute); !reflect.DeepEqual(s, bundle) {
+		t.Errorf("fitted to what is not known: %+v", s)
 	}
 }
 

@@ -12,7 +12,13 @@ import (
 // at once, 0: the class's; lead is how long it takes to start, as measured, 0:
 // not known.
 func SpecOf(m modelspec.Model, concurrency int, lead time.Duration) Spec {
-	s := For(m.Class, m.Workload, concurrency).Paced(lead)
+	return SpecFor(m, concurrency, lead, lead)
+}
+
+// SpecFor is SpecOf where replicas sleep: next is how long the next one takes,
+// back how long it takes to have one back that is given up. See PacedFor.
+func SpecFor(m modelspec.Model, concurrency int, next, back time.Duration) Spec {
+	s := For(m.Class, m.Workload, concurrency).PacedFor(next, back)
 	s.Min, s.Max = m.Replicas.Min, m.Replicas.Max
 	for i := range s.Metrics {
 		// A bundle's signal that an engine never had takes no part.

@@ -17,6 +17,7 @@ type Facts struct {
 	Intents     []budget.Intent
 	Binding     *budget.Binding
 	Status      *delivery.Status // nil: the target knows no such object
+	Sleeping    int              // replicas that sleep in host memory; Status has the others
 	StatusErr   error
 	Last        []delivery.Replica   // what the target remembers of replicas, also of ended ones
 	LastFailure *delivery.Failure    // what it remembers of an object that is gone

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"modeldock.io/internal/budget"
@@ -101,6 +102,8 @@ func (c Collector) readTarget(ctx context.Context, ref budget.Ref, f *Facts) {
 	if !st.Exists {
 		return
 	}
+	f.Sleeping = st.Sleeping()
+	st.Replicas = awake(st.Replicas)
 	f.Status = &st
 	if target, more := c.Target.(delivery.Inspecting); more {
 		var found delivery.Inspection
@@ -172,4 +175,10 @@ func (c Collector) readTraffic(ctx context.Context, ref budget.Ref, f *Facts) (e
 		f.LastCall = &calls[0]
 	}
 	return nil
+}
+
+// awake leaves out the replicas whose engines sleep: nobody asks them to serve,
+// so that they neither prove nor disprove that the model does.
+func awake(all []delivery.Replica) []delivery.Replica {
+	return slices.DeleteFunc(slices.Clone(all), func(r delivery.Replica) bool { return r.Phase == delivery.PhaseAsleep })
 }

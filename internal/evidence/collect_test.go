@@ -262,3 +262,22 @@ func TestDeletionByHandIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// A replica that sleeps in host memory has no card and serves nobody; it says
+// nothing against those that do.
+func TestSleepersProveNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.admit()
+	b.deliver()
+	b.status.Replicas = append([]delivery.Replica{{Name: "r-0", UID: "p0", Phase: delivery.PhaseAsleep, StartedAt: time.Now(), PlacedAt: time.Now()}}, b.status.Replicas...)
+	doc := b.explain()
+	for _, name := range []string{"children", "placed", "started"} {
+		if s := find(t, doc, name); s.Status != evidence.OK {
+			t.Errorf("%s is %s: %s", name, s.Status, s.Reason)
+		}
+	}
+	if s := find(t, doc, "children"); s.Facts["replicas"] != 1 || s.Facts["asleep"] != 1 {
+		t.Errorf("children: %v", s.Facts)
+	}
+}

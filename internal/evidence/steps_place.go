@@ -36,6 +36,9 @@ func (f Facts) children() Step {
 	}
 	s.At = st.CreatedAt
 	s.Facts = map[string]any{"wanted": st.Wanted, "replicas": len(st.Replicas), "generation": st.Generation}
+	if f.Sleeping > 0 {
+		s.Facts["asleep"] = f.Sleeping
+	}
 	if st.Object.UID != f.Binding.UID {
 		s.Status, s.Reason = Broken, string(delivery.NotOwned)
 		s.Expected, s.Found = "uid "+f.Binding.UID, "uid "+st.Object.UID

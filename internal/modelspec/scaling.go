@@ -16,6 +16,10 @@ type Scaling struct {
 	// IdleSeconds without a request, counted from Ready, after which a model
 	// with replicas.min 0 sleeps; 0: the bundle's.
 	IdleSeconds int `json:"idleSeconds,omitempty"`
+	// Asleep is how many replicas beyond the wanted ones stay loaded in host
+	// memory when they are not needed any more, where the engine can sleep.
+	// One takes as much of it as it takes of its cards: GPUMemory × GPUs.
+	Asleep int `json:"asleep,omitempty"`
 	// Paused leaves the count as it is; what is recommended stays visible.
 	Paused bool `json:"paused,omitempty"`
 }
@@ -112,6 +116,21 @@ func (m Model) Acts() Actuator {
 	return m.Scaling.Actuator
 }
 
+// Asleep is how many of its replicas stay loaded in host memory at most.
+func (m Model) Asleep() int {
+	if m.Scaling == nil {
+		return 0
+	}
+	return m.Scaling.Asleep
+}
+
+// HostMiB is the host memory that one sleeping replica is counted with: what
+// it was given of its cards, since it moves no more than that.
+func (m Model) HostMiB() int64 { return m.GPUMemory * int64(m.GPUs) }
+
+// Sleeps reports whether an engine can leave its cards and stay loaded.
+func (e Engine) Sleeps() bool { return e == EngineVLLM || e == EngineSimulated }
+
 // Elastic reports whether the number of replicas may change by itself: it has
 // room between min and max, or may sleep. A model that is not runs what is
 // funded.
@@ -135,11 +154,15 @@ func (m Model) checkScaling() error {
 		{"targets.gpuMemoryPercent", s.Targets.GPUMemoryPercent, 100},
 		{"targets.latencyP99Milliseconds", s.Targets.LatencyP99Milliseconds, maxMilliseconds},
 		{"idleSeconds", s.IdleSeconds, maxIdle},
+		{"asleep", s.Asleep, MaxReplicas},
 	}
 	for _, r := range ranges {
 		if err := within("model.scaling."+r.field, r.v, 0, r.most); err != nil {
 			return err
 		}
+	}
+	if s.Asleep > 0 && !m.Engine.Sleeps() {
+		return &FieldError{"model.scaling.asleep", fmt.Sprintf("model.scaling.asleep is %d, but engine %q cannot sleep in host memory; only vllm and simulated can: choose one of them, or leave it out", s.Asleep, m.Engine)}
 	}
 	if b := s.Behavior; b != nil {
 		if err := b.ScaleUp.check("model.scaling.behavior.scaleUp"); err != nil {

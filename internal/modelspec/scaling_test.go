@@ -35,15 +35,17 @@ func TestScalingHasOneSpelling(t *testing.T) {
 func TestScalingNamesTheField(t *testing.T) {
 	t.Parallel()
 	for text, field := range map[string]string{
-		`{"actuator":"me"}`:                                                                           "model.scaling.actuator",
-		`{"idleSeconds":-1}`:                                                                          "model.scaling.idleSeconds",
-		`{"targets":{"queueDepth":-1}}`:                                                               "model.scaling.targets.queueDepth",
-		`{"targets":{"kvCachePercent":101}}`:                                                          "model.scaling.targets.kvCachePercent",
-		`{"targets":{"gpuMemoryPercent":101}}`:                                                        "model.scaling.targets.gpuMemoryPercent",
-		`{"targets":{"latencyP99Milliseconds":3600001}}`:                                              "model.scaling.targets.latencyP99Milliseconds",
-		`{"behavior":{"scaleUp":{"stabilizationWindowSeconds":3601}}}`:                                "model.scaling.behavior.scaleUp.stabilizationWindowSeconds",
-		`{"behavior":{"scaleUp":{"selectPolicy":"max"}}}`:                                             "model.scaling.behavior.scaleUp.selectPolicy",
-		`{"behavior":{"scaleDown":{"tolerance":1.5}}}`:                                                "model.scaling.behavior.scaleDown.tolerance",
+		`{"actuator":"me"}`:                                            "model.scaling.actuator",
+		`{"asleep":-1}`:                                                "model.scaling.asleep",
+		`{"asleep":1}`:                                                 "",
+		`{"idleSeconds":-1}`:                                           "model.scaling.idleSeconds",
+		`{"targets":{"queueDepth":-1}}`:                                "model.scaling.targets.queueDepth",
+		`{"targets":{"kvCachePercent":101}}`:                           "model.scaling.targets.kvCachePercent",
+		`{"targets":{"gpuMemoryPercent":101}}`:                         "model.scaling.targets.gpuMemoryPercent",
+		`{"targets":{"latencyP99Milliseconds":3600001}}`:               "model.scaling.targets.latencyP99Milliseconds",
+		`{"behavior":{"scaleUp":{"stabilizationWindowSeconds":3601}}}`: "model.scaling.behavior.scaleUp.stabilizationWindowSeconds",
+		`{"behavior":{"scaleUp":{"selectPolicy":"max"}}}`:              "model.scaling.behavior.scaleUp.selectPolicy",
+		`{"behavior":{"scaleDown":{"tolerance":1.5}}}`:                 "model.scaling.behavior.scaleDown.tolerance",
 		`{"behavior":{"scaleDown":{"policies":[{"type":"pods","value":1,"periodSeconds":1}]}}}`:       "model.scaling.behavior.scaleDown.policies[0].type",
 		`{"behavior":{"scaleDown":{"policies":[{"type":"Pods","value":0,"periodSeconds":1}]}}}`:       "model.scaling.behavior.scaleDown.policies[0].value",
 		`{"behavior":{"scaleDown":{"policies":[{"type":"Percent","value":1,"periodSeconds":1801}]}}}`: "model.scaling.behavior.scaleDown.policies[0].periodSeconds",
@@ -58,6 +60,26 @@ func TestScalingNamesTheField(t *testing.T) {
 		var f *modelspec.FieldError
 		if field == "" && err != nil || field != "" && (!errors.As(err, &f) || f.Field != field || !strings.Contains(f.Message, field)) {
 			t.Errorf("%s: %v, want field %q", text, err, field)
+		}
+	}
+}
+
+// Only engines that can leave their cards and stay loaded may be asked to.
+func TestWhichEnginesSleep(t *testing.T) {
+	t.Parallel()
+	for _, e := range modelspec.Engines() {
+		m := modelspec.Default("x")
+		m.Engine, m.GPUs, m.Scaling = e, 2, &modelspec.Scaling{Asleep: 1}
+		if e == modelspec.EngineCustom {
+			m.Command = []string{"serve"}
+		}
+		err := m.Validate()
+		var f *modelspec.FieldError
+		if can := e == modelspec.EngineVLLM || e == modelspec.EngineSimulated; can != (err == nil) || !can && (!errors.As(err, &f) || f.Field != "model.scaling.asleep" || !strings.Contains(f.Message, string(e))) {
+			t.Errorf("%s: %v", e, err)
+		}
+		if m.Asleep() != 1 || m.HostMiB() != 2*m.GPUMemory {
+			t.Errorf("%s: %d asleep, %d MiB of host memory", e, m.Asleep(), m.HostMiB())
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -165,7 +166,24 @@ func (m *Machine) Log() string { return m.up.Log() }
 // Engines implements scenario.Harness: living processes of a reservation.
 func (m *Machine) Engines(t testing.TB, tenant, id string) int {
 	t.Helper()
-	return len(m.Processes(t, delivery.ObjectName(budget.Ref{Tenant: tenant, ID: id})))
+	return len(m.EnginePIDs(t, tenant, id))
+}
+
+// EnginePIDs implements scenario.Local.
+func (m *Machine) EnginePIDs(t testing.TB, tenant, id string) []int {
+	t.Helper()
+	return m.Processes(t, delivery.ObjectName(budget.Ref{Tenant: tenant, ID: id}))
+}
+
+// KillEngine implements scenario.Local.
+func (m *Machine) KillEngine(t testing.TB, pid int) {
+	t.Helper()
+	if !slices.Contains(m.Processes(t, ""), pid) {
+		t.Fatalf("process %d is none of this machine's", pid)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatalf("kill process %d: %v", pid, err)
+	}
 }
 
 // Processes lists the living processes that this data directory's platform

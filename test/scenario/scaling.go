@@ -16,6 +16,7 @@ type Scaling struct {
 	Actuator                       string
 	Paused                         bool
 	Wanted, Running, Funded, Ready int
+	Asleep                         int
 	Note                           string
 	Latest                         *ScalingDecision
 	Items                          []ScalingDecision

@@ -23,6 +23,12 @@ func TestTwoModelsShareOneCard(t *testing.T) {
 	scenario.TwoShareOneCard(t, onemachine.New(t, "--cards", "1x10000", "--min-residence", "2s", "--scale-every", "1s"))
 }
 
+// The same card for two whose engines stay loaded while they are not called.
+func TestTwoModelsSleepInTurn(t *testing.T) {
+	t.Parallel()
+	scenario.SleepersShareOneCard(t, onemachine.New(t, "--cards", "1x10000", "--min-residence", "1s", "--scale-every", "500ms", "--asleep-memory", "20000"))
+}
+
 // The JSON ledger is the same rules: the stories that move slots run on it too.
 func TestOneMachineWithJSONLedger(t *testing.T) {
 	t.Parallel()

@@ -766,6 +766,11 @@ export interface components {
             /** @description Without a request, counted from Ready, after which a model with replicas.min 0 sleeps */
             idleSeconds?: number;
             /**
+             * @description How many replicas beyond the wanted ones stay loaded in host memory, without their cards, and are woken instead of started; engines vllm and simulated, on one machine. Each takes gpuMemoryMiB × gpus of host memory
+             * @default 0
+             */
+            asleep?: number;
+            /**
              * @description The count stays as it is; what is recommended stays visible
              * @default false
              */
@@ -831,6 +836,12 @@ export interface components {
             coldStartSeconds?: number;
             /**
              * Format: double
+             * @description The same of a replica that sleeps in host memory (scaling.asleep)
+             * @default 3
+             */
+            wakeSeconds?: number;
+            /**
+             * Format: double
              * @description From the decision to end it until its cards are free, if no stream takes longer
              * @default 0
              */
@@ -882,6 +893,8 @@ export interface components {
             firstChunkSeconds: components["schemas"]["SimulationPercentiles"];
             waitSeconds: components["schemas"]["SimulationPercentiles"];
             coldStarts: number;
+            /** @description Of replicas that slept in host memory, instead of cold starts */
+            wakes?: number;
             directionChanges: number;
             /** @description At most 500 points over the trace, each with the most of its stretch */
             timeline: components["schemas"]["SimulationPoint"][];
@@ -920,6 +933,8 @@ export interface components {
             /** @description Replicas that should run; the lesser of both */
             running: number;
             ready: number;
+            /** @description Further replicas that stay loaded in host memory, without a card; left out: none */
+            asleep?: number;
             latest?: components["schemas"]["ScalingDecision"];
             /** @description What keeps it from what is wanted, or from changing at all */
             note?: string;

@@ -1209,6 +1209,9 @@ type Scaling struct {
 	// Actuator Who writes the number of replicas: ModelDock, a HorizontalPodAutoscaler, KEDA, or a person
 	Actuator *ScalingActuator `json:"actuator,omitempty"`
 
+	// Asleep How many replicas beyond the wanted ones stay loaded in host memory, without their cards, and are woken instead of started; engines vllm and simulated, on one machine. Each takes gpuMemoryMiB × gpus of host memory
+	Asleep *int `json:"asleep,omitempty"`
+
 	// Behavior HorizontalPodAutoscaler v2 behavior
 	Behavior *ScalingBehavior `json:"behavior,omitempty"`
 
@@ -1271,6 +1274,9 @@ type ScalingPolicyType string
 // ScalingReport defines model for ScalingReport.
 type ScalingReport struct {
 	Actuator ScalingReportActuator `json:"actuator"`
+
+	// Asleep Further replicas that stay loaded in host memory, without a card; left out: none
+	Asleep *int `json:"asleep,omitempty"`
 
 	// Funded Replicas that are paid for
 	Funded int               `json:"funded"`
@@ -1398,6 +1404,9 @@ type SimulatedReplica struct {
 
 	// StopSeconds From the decision to end it until its cards are free, if no stream takes longer
 	StopSeconds *float64 `json:"stopSeconds,omitempty"`
+
+	// WakeSeconds The same of a replica that sleeps in host memory (scaling.asleep)
+	WakeSeconds *float64 `json:"wakeSeconds,omitempty"`
 }
 
 // Simulation defines model for Simulation.
@@ -1440,6 +1449,9 @@ type SimulationResult struct {
 	// Timeline At most 500 points over the trace, each with the most of its stretch
 	Timeline    []SimulationPoint     `json:"timeline"`
 	WaitSeconds SimulationPercentiles `json:"waitSeconds"`
+
+	// Wakes Of replicas that slept in host memory, instead of cold starts
+	Wakes *int `json:"wakes,omitempty"`
 }
 
 // Standing The figures behind a waiting request's reason

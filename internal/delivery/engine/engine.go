@@ -42,6 +42,7 @@ type Plan struct {
 	NeedsName    bool     // the identity must list Upstream, or this is another server
 	LoadTimeout  time.Duration
 	Ollama       *OllamaLoad // what must be loaded over Ollama's API first
+	Sleeper      *Sleeper    // how it is put to sleep and woken; nil: it is not
 }
 
 // OllamaLoad is the step that Ollama needs after its server answers.
@@ -58,6 +59,7 @@ type Preset struct {
 	loadTimeout time.Duration
 	allowed     map[string]bool // flags that need no allow list; true: takes a value
 	command     func(m modelspec.Model, at Place, p *Plan) error
+	sleeper     *Sleeper // nil: it cannot sleep
 }
 
 // For returns the preset of an engine.
@@ -88,6 +90,9 @@ func (p Preset) Plan(m modelspec.Model, at Place) (Plan, error) {
 	}
 	if err := p.command(m, at, &plan); err != nil {
 		return Plan{}, err
+	}
+	if m.Asleep() > 0 && p.sleeper != nil {
+		p.sleeper.enable(&plan)
 	}
 	for _, kv := range plan.Env { // the preset's own, which a request may set otherwise
 		k, v, _ := strings.Cut(kv, "=")

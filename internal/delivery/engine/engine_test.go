@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -208,5 +209,37 @@ func TestDiscoverAlwaysHasTheBuiltInEngine(t *testing.T) {
 	t.Parallel()
 	if found := Discover(); len(found) == 0 || found[0].Engine != modelspec.EngineSimulated {
 		t.Fatalf("found %+v", found)
+	}
+}
+
+// What is needed to sleep is there only if somebody asks for it, and only for
+// engines that can.
+func TestSleepersAreStartedSo(t *testing.T) {
+	t.Parallel()
+	asleep := func(m *modelspec.Model) { m.Source, m.Scaling = "hf://org/repo", &modelspec.Scaling{Asleep: 1} }
+	awake := func(m *modelspec.Model) { m.Source = "hf://org/repo" }
+	for _, kind := range modelspec.Engines() {
+		if kind == modelspec.EngineCustom {
+			continue
+		}
+		want, dev := kind.Sleeps(), kind == modelspec.EngineVLLM
+		got := plan(t, model(kind, asleep), Place{})
+		if slices.Contains(got.Command, "--enable-sleep-mode") != want || (got.Sleeper != nil) != want || slices.Contains(got.Env, "VLLM_SERVER_DEV_MODE=1") != dev {
+			t.Errorf("%s: %q, %q, sleeper %v", kind, got.Command, got.Env, got.Sleeper)
+		}
+		if got := plan(t, model(kind, awake), Place{}); got.Sleeper != nil || slices.Contains(got.Command, "--enable-sleep-mode") || slices.Contains(got.Env, "VLLM_SERVER_DEV_MODE=1") {
+			t.Errorf("%s, not asked to: %q, %q", kind, got.Command, got.Env)
+		}
+	}
+}
+
+func TestSleepersStateIsRead(t *testing.T) {
+	t.Parallel()
+	s := vllmSleeper()
+	for answer, want := range map[string]string{`{"is_sleeping":true}`: "true <nil>", `{"is_sleeping": false}`: "false <nil>", `{}`: "does not say", `Not Found`: "does not say"} {
+		asleep, err := s.IsAsleep([]byte(answer))
+		if got := fmt.Sprint(asleep, " ", err); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", answer, got, want)
+		}
 	}
 }

@@ -55,7 +55,7 @@ func simulatedFlags() map[string]bool {
 	allowed := map[string]bool{}
 	simulated.FlagSet(&simulated.Options{}).VisitAll(func(f *flag.Flag) {
 		switch f.Name {
-		case "host", "port", "model", "memory", "idle":
+		case "host", "port", "model", "memory", "idle", "enable-sleep-mode":
 			return
 		}
 		b, isBool := f.Value.(interface{ IsBoolFlag() bool })

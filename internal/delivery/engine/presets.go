@@ -25,11 +25,11 @@ func (p Place) host() string {
 // ours: where a flag is given twice these engines take the last.
 func presets() []Preset {
 	return []Preset{
-		{kind: modelspec.EngineSimulated, healthPath: "/health", loadTimeout: 10 * time.Minute, allowed: simulatedFlags(), command: planSimulated},
+		{kind: modelspec.EngineSimulated, healthPath: "/health", loadTimeout: 10 * time.Minute, allowed: simulatedFlags(), command: planSimulated, sleeper: simulatedSleeper()},
 		{kind: modelspec.EngineCustom, healthPath: "/health", loadTimeout: 30 * time.Minute, command: planCustom},
 		{kind: modelspec.EngineLlamaCpp, program: "llama-server", healthPath: "/health", loadTimeout: 20 * time.Minute, allowed: llamaCppFlags(), command: planLlamaCpp},
 		{kind: modelspec.EngineOllama, program: "ollama", healthPath: "/", loadTimeout: 30 * time.Minute, command: planOllama},
-		{kind: modelspec.EngineVLLM, program: "vllm", healthPath: "/health", loadTimeout: 30 * time.Minute, allowed: vllmFlags(), command: planVLLM},
+		{kind: modelspec.EngineVLLM, program: "vllm", healthPath: "/health", loadTimeout: 30 * time.Minute, allowed: vllmFlags(), command: planVLLM, sleeper: vllmSleeper()},
 		{kind: modelspec.EngineSGLang, program: "sglang", healthPath: "/health", loadTimeout: 30 * time.Minute, allowed: sglangFlags(), command: planSGLang},
 	}
 }

@@ -27,10 +27,11 @@ const (
 type childConfig struct {
 	DataDir, TempDir string
 	Desired          delivery.Desired
+	Sleep            bool // put it to sleep before anything is said
 }
 
 // childMain is a ModelDock of its own process, which a test can kill. It says
-// "ready ADDRESS" and then waits for its end.
+// "ready ADDRESS", or "asleep ADDRESS", and then waits for its end.
 func childMain(raw string) int {
 	var c childConfig
 	if err := json.Unmarshal([]byte(raw), &c); err != nil {
@@ -49,9 +50,9 @@ func childMain(raw string) int {
 	}
 	target, err := New(Config{
 		DataDir: c.DataDir, TempDir: c.TempDir, Executable: self, Node: "node-1", Ledger: ledger, Inventory: inv,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), AsleepMiB: 100_000, Memory: plenty,
 		OnEndpoints: func(e []Endpoint) {
-			if len(e) > 0 {
+			if len(e) > 0 && !c.Sleep {
 				fmt.Println("ready", e[0].Address)
 			}
 		},
@@ -66,8 +67,29 @@ func childMain(raw string) int {
 		fmt.Println("error", err)
 		return 1
 	}
+	if c.Sleep {
+		sleepInChild(target, c.Desired)
+	}
 	for {
 		time.Sleep(time.Hour)
+	}
+}
+
+// sleepInChild has the one replica sleep and says so.
+func sleepInChild(target *Target, d delivery.Desired) {
+	for asked := false; ; time.Sleep(10 * time.Millisecond) {
+		st, err := target.Observe(context.Background(), d.Ref)
+		if err == nil && st.Ready == 1 && !asked {
+			asked = true
+			err = target.Scale(context.Background(), d.Ref, delivery.ScalingStep{From: 1, To: 0})
+		}
+		if err != nil {
+			fmt.Println("error", err)
+		}
+		if st.Sleeping() == 1 {
+			fmt.Println("asleep", st.Replicas[0].Address)
+			return
+		}
 	}
 }
 
@@ -111,7 +133,7 @@ func TestKilledModelDockTakesItsModelsAlong(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	d := desired("team-a", "demo", withArgs("--ignore-sigterm", "--stray-child"))
-	raw, err := json.Marshal(childConfig{cfg.DataDir, cfg.TempDir, d})
+	raw, err := json.Marshal(childConfig{cfg.DataDir, cfg.TempDir, d, false})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +171,47 @@ func TestKilledModelDockTakesItsModelsAlong(t *testing.T) {
 	}
 }
 
+// A sleeping engine, which ignores SIGTERM, ends with its ModelDock as one that
+// serves does; after the next start nothing sleeps and nothing is held.
+func TestKilledModelDockTakesItsSleepersAlong(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t, t.TempDir())
+	cfg.AsleepMiB = 100_000
+	d := desired("team-a", "demo", between(0, 1), asleep(1), withArgs("--ignore-sigterm", "--stray-child"))
+	raw, err := json.Marshal(childConfig{cfg.DataDir, cfg.TempDir, d, true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, line := startHelper(t, childSubcommand, string(raw))
+	address, ok := strings.CutPrefix(line, "asleep ")
+	if !ok || engineSays(t, address, "modeldock_simulated_asleep") != "1" {
+		t.Fatalf("it says %q", line)
+	}
+	identity, err := openIdentity(cfg.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(family(t, identity)); n != 3 {
+		t.Fatalf("%d processes, want the supervisor, the engine and its stray child", n)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	eventually(t, func() bool { return len(family(t, identity)) == 0 }, func() string {
+		return fmt.Sprintf("processes %v outlive their ModelDock", family(t, identity))
+	})
+	b := &bench{t: t, cfg: cfg}
+	b.start()
+	if st := b.status(d); !st.Asleep() || len(st.Replicas) != 0 || b.held() != 0 {
+		t.Errorf("after the start: %+v, %d MiB held", st, b.held())
+	}
+	if err := b.scale(d.Ref, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	b.untilReady(d)
+}
+
 // C151: the supervisor is killed together with its ModelDock, so that nobody
 // is left to end the grandchild: the next start finds it by its run id, and
 // nobody else is touched.
@@ -156,7 +219,7 @@ func TestLeftoversAreFoundAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	d := desired("team-a", "demo", withArgs("--stray-child"))
-	raw, err := json.Marshal(childConfig{cfg.DataDir, cfg.TempDir, d})
+	raw, err := json.Marshal(childConfig{cfg.DataDir, cfg.TempDir, d, false})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,7 @@ func (o *object) recall(facts *factStore) {
 func (t *Target) lastOf(o *object) []delivery.Replica {
 	last := maps.Clone(o.last)
 	for i, s := range o.slots {
-		if s.run == nil {
+		if s.run == nil || s.run.sleep == Asleep { // it was kept when it fell asleep
 			continue
 		}
 		if _, before := last[i]; !before || !s.run.startedAt.IsZero() {

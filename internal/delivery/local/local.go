@@ -20,6 +20,7 @@ import (
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/delivery/local/procfs"
 	"modeldock.io/internal/device"
 	"modeldock.io/internal/placement"
 )
@@ -34,6 +35,7 @@ type Config struct {
 	Reserve    placement.Reserve // zero: placement.DefaultReserve
 	Clock      func() time.Time  // nil: time.Now
 	Logger     *slog.Logger      // nil: slog.Default
+	Metrics    *Metrics          // nil: none
 
 	// OnChange hears every changed status, also the last one with Exists
 	// false. OnEndpoints hears the whole list of routable replicas whenever it
@@ -46,7 +48,10 @@ type Config struct {
 
 	StopGrace time.Duration // for running requests before SIGTERM; 0: 30 s
 	KillGrace time.Duration // between SIGTERM and SIGKILL; 0: 10 s
-	TempDir   string        // where engines get their own directories; empty: os.TempDir
+	AsleepMiB int64         // host memory that sleeping engines may take; 0: none sleeps
+	// Memory is the machine's; nil: procfs.ReadMemory.
+	Memory  func() (procfs.Memory, error)
+	TempDir string // where engines get their own directories; empty: os.TempDir
 }
 
 // Endpoint is a ready replica that may be called.
@@ -153,6 +158,9 @@ func withDefaults(cfg Config) Config {
 	}
 	if cfg.InFlight == nil {
 		cfg.InFlight = func(string) int { return 0 }
+	}
+	if cfg.Memory == nil {
+		cfg.Memory = procfs.ReadMemory
 	}
 	if cfg.TempDir == "" {
 		cfg.TempDir = os.TempDir()

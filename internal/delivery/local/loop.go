@@ -42,7 +42,7 @@ func (t *Target) step(ctx context.Context) time.Duration {
 		t.log.Error("cannot plan", "err", err)
 	}
 	// 2. Do what only changes our own state, and collect what to stop.
-	var stops []*run
+	var stops []func()
 	var removed []delivery.Status
 	for _, a := range actions {
 		if stop := t.execute(ctx, a, &removed); stop != nil {
@@ -53,6 +53,7 @@ func (t *Target) step(ctx context.Context) time.Duration {
 	endpoints, moved := t.changedEndpoints()
 	changed := append(t.changedStatuses(), removed...)
 	wait := t.untilNext()
+	t.cfg.Metrics.shows(t.objects)
 	t.mu.Unlock()
 	if moved {
 		t.cfg.OnEndpoints(endpoints)
@@ -61,8 +62,8 @@ func (t *Target) step(ctx context.Context) time.Duration {
 		t.cfg.OnChange(s)
 	}
 	// 4. Stop only what routing has been told about.
-	for _, r := range stops {
-		r.requestStop()
+	for _, stop := range stops {
+		stop()
 	}
 	return wait
 }
@@ -84,18 +85,20 @@ func (t *Target) plan() ([]Action, error) {
 }
 
 func (t *Target) world() World {
-	w := World{Now: t.now(), Node: t.placementNode()}
+	w := World{Now: t.now(), Node: t.placementNode(), AsleepMiB: t.cfg.AsleepMiB, HostShort: t.hostShort()}
 	for name, o := range t.objects {
 		v := ObjectView{
 			Name: name, CreatedAt: o.rec.CreatedAt, Deleting: !o.rec.DeletingAt.IsZero(),
 			Wanted: o.wanted(), Process: o.rec.process(),
 			Request: placement.Request{MiB: o.rec.Model.GPUMemory, Cards: o.rec.Model.GPUs, Class: o.rec.Model.Class, Workload: o.rec.Model.Workload},
+			Asleep:  o.rec.Model.Asleep(), HostMiB: o.rec.Model.HostMiB(),
 		}
 		for i, s := range o.slots {
 			r := ReplicaView{Index: i, RetryAt: s.retryAt}
 			if s.run != nil {
 				r.Running, r.Stopping, r.Ready, r.Process = true, s.run.stopping, s.run.phase == delivery.PhaseReady, s.run.process
 				r.Since, r.Cards = s.run.placedAt, s.run.allocations()
+				r.CanSleep, r.Sleep, r.SleptAt, r.Bound = s.run.sleeper != nil, s.run.sleep, s.run.sleptAt, s.run.bound()
 				if len(o.slots) > v.Wanted {
 					r.InFlight = t.cfg.InFlight(s.run.uid)
 				}
@@ -108,9 +111,9 @@ func (t *Target) world() World {
 	return w
 }
 
-// execute does one action under the lock. It returns the run that is to be
-// stopped once routing knows.
-func (t *Target) execute(ctx context.Context, a Action, removed *[]delivery.Status) *run {
+// execute does one action under the lock. It returns what is to be done once
+// routing knows; nil: nothing.
+func (t *Target) execute(ctx context.Context, a Action, removed *[]delivery.Status) func() {
 	o := t.objects[a.Object]
 	s := o.slots[a.Index]
 	switch a.Verb {
@@ -125,7 +128,11 @@ func (t *Target) execute(ctx context.Context, a Action, removed *[]delivery.Stat
 	case StopReplica:
 		s.run.stopping, s.run.phase, s.run.message = true, delivery.PhaseTerminating, a.Message
 		s.run.stoppedAt = t.now()
-		return s.run
+		return s.run.requestStop
+	case SleepReplica:
+		return t.doze(s.run, a)
+	case WakeReplica:
+		return t.rouse(s.run, a)
 	case ForgetReplica:
 		delete(o.slots, a.Index)
 	case RemoveObject:

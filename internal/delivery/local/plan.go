@@ -16,6 +16,10 @@ type World struct {
 	Now     time.Time
 	Node    placement.Node
 	Objects []ObjectView
+	// AsleepMiB is the host memory that sleeping engines may take together.
+	AsleepMiB int64
+	// HostShort says that the machine has hardly any memory left for what runs.
+	HostShort bool
 }
 
 // ObjectView is one object as Plan sees it.
@@ -26,6 +30,8 @@ type ObjectView struct {
 	Wanted    int    // replicas that should run
 	Process   string // identity of the process description, see record.process
 	Request   placement.Request
+	Asleep    int   // replicas beyond the wanted ones that may stay loaded
+	HostMiB   int64 // host memory that one of them takes
 	Replicas  []ReplicaView
 }
 
@@ -40,6 +46,11 @@ type ReplicaView struct {
 	InFlight int       // requests that run on it; only where some have to go
 	Cards    []placement.Allocation
 	RetryAt  time.Time // not started before
+
+	CanSleep bool // its engine can be put to sleep
+	Sleep    Sleep
+	SleptAt  time.Time // when it fell asleep
+	Bound    []string  // the cards that its process can use, whether it holds them or not
 }
 
 // Verb is what an action does.
@@ -50,6 +61,8 @@ const (
 	StartReplica  Verb = "start"  // on Cards
 	HoldReplica   Verb = "hold"   // nothing can be started, because of Reason and Message
 	StopReplica   Verb = "stop"   // withdraw, drain, stop
+	SleepReplica  Verb = "sleep"  // withdraw, drain, put to sleep
+	WakeReplica   Verb = "wake"   // it takes its cards again
 	ForgetReplica Verb = "forget" // it does not run and is not wanted
 	RemoveObject  Verb = "remove" // deleted, and its last process is gone
 )
@@ -72,43 +85,54 @@ func Plan(w World) ([]Action, error) {
 	slices.SortFunc(objects, func(a, b ObjectView) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.Name, b.Name))
 	})
-	p := planner{world: w, objects: objects}
+	p := planner{world: w, objects: objects, hostFree: w.AsleepMiB - hostHeld(objects)}
 	for _, o := range objects {
 		if err := p.object(o); err != nil {
 			return nil, err
 		}
 	}
+	p.relieve()
 	return p.actions, nil
 }
 
 type planner struct {
-	world   World
-	objects []ObjectView    // in order
-	view    *placement.View // made for the first start, then kept up to date
-	seen    *placement.Sizes
-	actions []Action
+	world    World
+	objects  []ObjectView    // in order
+	view     *placement.View // made for the first start, then kept up to date
+	seen     *placement.Sizes
+	hostFree int64 // that engines which fall asleep now may take
+	actions  []Action
 }
 
 func (p *planner) do(a Action) { p.actions = append(p.actions, a) }
 
 func (p *planner) object(o ObjectView) error {
-	kept, surplus := choose(o)
+	awake, asleep := o.split()
+	kept, surplus := choose(o, awake)
 	running := 0
-	for _, r := range o.Replicas {
+	for _, r := range awake {
 		if r.Running {
 			running++
 		}
 	}
-	for _, r := range surplus { // 1. what is not wanted goes
+	for _, r := range surplus { // 1. what is not wanted goes, or goes to sleep
 		p.unwanted(o, r)
 	}
-	if o.Deleting && running == 0 { // 2. the record goes after its last process
+	if o.Deleting && running+len(asleep) == 0 { // 2. the record goes after its last process
 		p.do(Action{Verb: RemoveObject, Object: o.Name})
 		return nil
 	}
 	p.replaceOne(o, kept) // 3. what is outdated is replaced
-	// 4. What is missing is started, and never more than is wanted: a process
-	// that ends still holds what is paid for one.
+	// 4. What is missing is woken or else started, and never more than is
+	// wanted: a process that ends still holds what is paid for one.
+	woken, err := p.wake(o, asleep, o.Wanted-running)
+	if err != nil {
+		return err
+	}
+	running += woken
+	if woken > 0 {
+		kept = p.forgetIdle(o, kept, o.Wanted-running)
+	}
 	for _, i := range p.missing(o, kept) {
 		if running >= o.Wanted {
 			return nil
@@ -121,12 +145,12 @@ func (p *planner) object(o ObjectView) error {
 	return nil
 }
 
-// choose splits an object's replicas into those that it wants and the rest,
+// choose splits an object's replicas that are awake into those that it wants and the rest,
 // both in the order of their indexes. A replica that serves is kept before one
 // that does not yet, of these the one with more to do, then the older one: the
 // least loaded, youngest goes.
-func choose(o ObjectView) (kept, surplus []ReplicaView) {
-	best := slices.Clone(o.Replicas)
+func choose(o ObjectView, awake []ReplicaView) (kept, surplus []ReplicaView) {
+	best := slices.Clone(awake)
 	slices.SortStableFunc(best, func(a, b ReplicaView) int {
 		return cmp.Or(worth(o, a)-worth(o, b), b.InFlight-a.InFlight, a.Since.Compare(b.Since), a.Index-b.Index)
 	})
@@ -141,7 +165,7 @@ func choose(o ObjectView) (kept, surplus []ReplicaView) {
 // worth ranks a replica, the best first.
 func worth(o ObjectView, r ReplicaView) int {
 	switch {
-	case r.Stopping:
+	case r.Stopping, r.Sleep == Dozing:
 		return 4
 	case !r.Running:
 		return 3
@@ -159,7 +183,7 @@ func (p *planner) replaceOne(o ObjectView, kept []ReplicaView) {
 	outdated := -1
 	for _, r := range kept {
 		switch {
-		case r.Running && !r.Stopping && r.Process != o.Process:
+		case r.Running && !r.Stopping && r.Sleep == Awake && r.Process != o.Process:
 			outdated = r.Index
 		case r.Running && !r.Ready:
 			return
@@ -197,16 +221,17 @@ func (p *planner) unwanted(o ObjectView, r ReplicaView) {
 	switch {
 	case !r.Running:
 		p.do(Action{Verb: ForgetReplica, Object: o.Name, Index: r.Index})
-	case !r.Stopping:
+	case r.Stopping, r.Sleep == Dozing && p.maySleep(o, r):
+	case r.Sleep == Awake && p.fallsAsleep(o, r):
+		p.do(Action{Verb: SleepReplica, Object: o.Name, Index: r.Index, Reason: delivery.Draining, Message: "it is not wanted any more and goes to sleep"})
+	default:
 		p.do(Action{Verb: StopReplica, Object: o.Name, Index: r.Index, Reason: delivery.Draining, Message: "it is not wanted any more"})
 	}
 }
 
 func (p *planner) start(o ObjectView, index int) error {
-	if p.view == nil {
-		if err := p.look(); err != nil {
-			return err
-		}
+	if err := p.look(); err != nil {
+		return err
 	}
 	d, err := placement.Choose([]*placement.View{p.view}, o.Request, p.seen)
 	if err != nil {
@@ -214,7 +239,7 @@ func (p *planner) start(o ObjectView, index int) error {
 	}
 	if !d.Fits() {
 		p.do(Action{Verb: HoldReplica, Object: o.Name, Index: index, Reason: delivery.NoFragmentFits, Message: d.Reason})
-		return nil
+		return p.displace(o)
 	}
 	for _, c := range d.Cards {
 		if err := p.view.Take(c.UUID, o.Request.MiB); err != nil {
@@ -228,6 +253,9 @@ func (p *planner) start(o ObjectView, index int) error {
 // look computes what is free and which sizes are asked for. Nothing but starts
 // needs it, so that figures which make no sense keep nothing from stopping.
 func (p *planner) look() error {
+	if p.view != nil {
+		return nil
+	}
 	var held []placement.Allocation
 	var recent placement.Recent
 	for _, o := range p.objects {

@@ -105,6 +105,7 @@ func TestPlanNeverOverbooks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := world()
+		w.AsleepMiB = rapid.SampledFrom([]int64{0, 5000, 20000}).Draw(t, "host memory")
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			happen(t, &w)
 			actions, err := Plan(w)
@@ -114,6 +115,9 @@ func TestPlanNeverOverbooks(t *testing.T) {
 			checkPaid(t, w, actions)
 			obey(&w, actions)
 			checkCards(t, w)
+			if held := hostHeld(w.Objects); held > w.AsleepMiB {
+				t.Fatalf("sleeping engines take %d of %d MiB of host memory", held, w.AsleepMiB)
+			}
 			again, err := Plan(w)
 			if err != nil {
 				t.Fatal(err)
@@ -131,11 +135,13 @@ func TestPlanNeverOverbooks(t *testing.T) {
 func happen(t *rapid.T, w *World) {
 	if len(w.Objects) == 0 || rapid.IntRange(0, 3).Draw(t, "create") == 0 {
 		name := rapid.StringMatching(`[a-z]{8}`).Draw(t, "name")
-		w.Objects = append(w.Objects, view(name, rapid.Int64Range(1000, 9000).Draw(t, "mib"), rapid.IntRange(1, 3).Draw(t, "wanted")))
+		o := view(name, rapid.Int64Range(1000, 9000).Draw(t, "mib"), rapid.IntRange(1, 3).Draw(t, "wanted"))
+		o.HostMiB, o.Asleep = o.Request.MiB, rapid.IntRange(0, 2).Draw(t, "asleep")
+		w.Objects = append(w.Objects, o)
 		return
 	}
 	o := &w.Objects[rapid.IntRange(0, len(w.Objects)-1).Draw(t, "object")]
-	switch rapid.IntRange(0, 3).Draw(t, "what") {
+	switch rapid.IntRange(0, 5).Draw(t, "what") {
 	case 0:
 		o.Deleting, o.Wanted = true, 0
 	case 1:
@@ -150,6 +156,18 @@ func happen(t *rapid.T, w *World) {
 				*r = ReplicaView{Index: r.Index}
 			}
 		}
+	case 4: // engines fall asleep and wake up
+		for i := range o.Replicas {
+			switch r := &o.Replicas[i]; {
+			case r.Sleep == Dozing:
+				r.Sleep, r.SleptAt = Asleep, noon.Add(time.Duration(len(w.Objects))*time.Second)
+				r.Cards = []placement.Allocation{{Owner: "x", Card: r.Bound[0], MiB: 500}}
+			case r.Sleep == Waking && !r.Stopping:
+				r.Sleep, r.Ready = Awake, true
+			}
+		}
+	case 5:
+		o.Asleep = rapid.IntRange(0, 2).Draw(t, "asleep")
 	}
 }
 
@@ -178,27 +196,33 @@ func obeyed(o ObjectView, a Action) []ReplicaView {
 		case a.Verb == StopReplica:
 			r.Stopping, r.Ready = true, false
 			out = append(out, r)
+		case a.Verb == SleepReplica:
+			r.Sleep, r.Ready = Dozing, false
+			out = append(out, r)
+		case a.Verb == WakeReplica:
+			r.Sleep, r.Cards = Waking, []placement.Allocation{{Owner: "x", Card: r.Bound[0], MiB: o.Request.MiB}}
+			out = append(out, r)
 		}
 	}
 	if a.Verb == StartReplica {
-		out = append(out, ReplicaView{Index: a.Index, Running: true, Ready: true, Process: o.Process,
+		out = append(out, ReplicaView{Index: a.Index, Running: true, Ready: true, Process: o.Process, CanSleep: true, Bound: []string{a.Cards[0].UUID},
 			Cards: []placement.Allocation{{Owner: "x", Card: a.Cards[0].UUID, MiB: o.Request.MiB}}})
 	}
 	return out
 }
 
-// checkPaid: nothing is started while as many processes exist as are wanted,
+// checkPaid: nothing is started or woken while as many processes exist as are wanted,
 // ending ones included.
 func checkPaid(t *rapid.T, w World, actions []Action) {
 	for _, o := range w.Objects {
 		running := 0
 		for _, r := range o.Replicas {
-			if r.Running {
+			if r.Running && r.Sleep != Asleep {
 				running++
 			}
 		}
 		for _, a := range actions {
-			if a.Object == o.Name && a.Verb == StartReplica {
+			if a.Object == o.Name && (a.Verb == StartReplica || a.Verb == WakeReplica) {
 				if running++; running > o.Wanted {
 					t.Fatalf("%s: %d processes where %d are paid for", o.Name, running, o.Wanted)
 				}

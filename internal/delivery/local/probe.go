@@ -74,26 +74,55 @@ func identityOf(id, ownedBy string) string {
 	return id + " (owned by " + ownedBy + ")"
 }
 
-func (p prober) get(ctx context.Context, path string) (int, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+path, nil)
+// asleep asks an engine whether it sleeps.
+func (p prober) asleep(ctx context.Context, s *engine.Sleeper) (bool, error) {
+	status, body, err := p.get(ctx, s.StatePath)
 	if err != nil {
-		return 0, nil, fmt.Errorf("ask GET %s: %w", path, err)
+		return false, err
+	}
+	if status != http.StatusOK {
+		return false, fmt.Errorf("GET %s answers %d", s.StatePath, status)
+	}
+	return s.IsAsleep(body)
+}
+
+// tell has the engine do something that may take as long as atMost.
+func (p prober) tell(ctx context.Context, path string, atMost time.Duration) error {
+	status, body, err := p.ask(ctx, http.MethodPost, path, atMost)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("POST %s answers %d: %.200s", path, status, body)
+	}
+	return nil
+}
+
+func (p prober) get(ctx context.Context, path string) (int, []byte, error) {
+	return p.ask(ctx, http.MethodGet, path, probeTimeout)
+}
+
+func (p prober) ask(ctx context.Context, method, path string, atMost time.Duration) (int, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	what := method + " " + path
+	req, err := http.NewRequestWithContext(ctx, method, p.base+path, nil)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask %s: %w", what, err)
 	}
 	client := http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       probeTimeout + time.Second,
+		Timeout:       atMost + time.Second,
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return 0, nil, fmt.Errorf("ask GET %s: %w", path, err)
+		return 0, nil, fmt.Errorf("ask %s: %w", what, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxProbeBody))
 	if err != nil {
-		return 0, nil, fmt.Errorf("ask GET %s: %w", path, err)
+		return 0, nil, fmt.Errorf("ask %s: %w", what, err)
 	}
 	return res.StatusCode, body, nil
 }

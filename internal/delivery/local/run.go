@@ -36,6 +36,13 @@ type run struct {
 	stoppedAt  time.Time
 	proc       *supervise.Process
 
+	sleep   Sleep
+	sleeper *engine.Sleeper // nil: it cannot be put to sleep
+	full    []delivery.Card // what it takes of its cards while it is awake
+	sleptAt time.Time
+	wokenAt time.Time  // zero: it never slept
+	orders  chan Sleep // Dozing: fall asleep, Waking: wake up; one at a time
+
 	stopOnce  sync.Once
 	stop      chan struct{} // drain, then stop
 	hurryOnce sync.Once
@@ -91,8 +98,9 @@ func (t *Target) startRun(ctx context.Context, o *object, a Action) {
 		uid: newUID(), object: o.rec.Name, index: a.Index, process: o.rec.process(), rec: o.rec, generation: o.rec.Generation,
 		cards: t.take(a.Cards, o.rec.Model.GPUMemory),
 		phase: delivery.PhaseStarting, placedAt: t.now(),
-		stop: make(chan struct{}), urgent: make(chan struct{}),
+		stop: make(chan struct{}), urgent: make(chan struct{}), orders: make(chan Sleep, 1),
 	}
+	r.full = r.cards
 	s.run = r
 	t.running.Go(func() {
 		out := t.follow(ctx, r)
@@ -109,6 +117,7 @@ func (t *Target) follow(ctx context.Context, r *run) outcome {
 	defer t.runs.Forget(r.uid)
 	t.update(func() {
 		r.proc, r.port, r.upstream, r.startedAt = l.proc, l.port, l.plan.Upstream, t.now()
+		r.sleeper = l.plan.Sleeper
 		if !r.stopping {
 			r.phase = delivery.PhaseLoading
 		}
@@ -164,12 +173,17 @@ func (t *Target) ended(r *run, out outcome) {
 		return
 	}
 	s := o.slots[r.index]
-	if _, before := o.last[r.index]; !before || !r.startedAt.IsZero() {
+	if _, before := o.last[r.index]; !before || !r.startedAt.IsZero() && r.sleep != Asleep {
 		o.last[r.index] = t.replica(o, s)
 	}
 	s.run = nil
 	defer t.keepLast(o)
-	if r.stopping {
+	if r.sleep == Waking && !r.stopping {
+		out.again, out.reason = true, delivery.Loading
+		out.message = "its engine slept and could not be woken; it is started anew: " + out.message
+		t.log.Warn("a sleeping engine could not be woken and is started anew", "replica", replicaName(r.object, r.index), "message", out.message)
+	}
+	if r.stopping || r.sleep == Dozing || r.sleep == Asleep { // nobody wanted it to serve
 		s.failures, s.retryAt, s.reason, s.message = 0, time.Time{}, delivery.Draining, ""
 		return
 	}

@@ -53,7 +53,7 @@ func (t *Target) replica(o *object, s *slot) delivery.Replica {
 	v.UID, v.Phase, v.Message = r.uid, r.phase, r.message
 	v.Cards = slices.Clone(r.cards)
 	v.Upstream, v.Engine = r.upstream, r.identity
-	v.PlacedAt, v.StartedAt, v.ReadyAt = r.placedAt, r.startedAt, r.readyAt
+	v.PlacedAt, v.StartedAt, v.ReadyAt, v.WokenAt = r.placedAt, r.startedAt, r.readyAt, r.wokenAt
 	if r.proc != nil {
 		v.PID = r.proc.Model.PID
 		v.Address = r.address()
@@ -61,6 +61,8 @@ func (t *Target) replica(o *object, s *slot) delivery.Replica {
 	switch r.phase {
 	case delivery.PhaseReady:
 		v.Reason = delivery.Available
+	case delivery.PhaseAsleep:
+		v.Reason = delivery.ScaledToZero
 	case delivery.PhaseTerminating:
 		v.Reason = delivery.Draining
 		if strings.HasPrefix(r.message, string(delivery.ReleaseBlocked)) {
@@ -85,15 +87,19 @@ func reasonOf(st delivery.Status) (delivery.Reason, string) {
 		}
 		return delivery.Draining, fmt.Sprintf("the object is going away; %d replicas still hold their cards", st.Processes())
 	}
+	asleep := ""
+	if n := st.Sleeping(); n > 0 {
+		asleep = fmt.Sprintf("; the engines of %d more stay loaded in host memory", n)
+	}
 	if st.Wanted == 0 {
-		return delivery.ScaledToZero, "it sleeps: the next call wakes it"
+		return delivery.ScaledToZero, "it sleeps: the next call wakes it" + strings.Replace(asleep, " more", "", 1)
 	}
 	if st.Ready >= st.Wanted {
 		message := fmt.Sprintf("%d of %d replicas are ready", st.Ready, st.Wanted)
 		if more := st.Processes() - st.Wanted; more > 0 {
 			message += fmt.Sprintf("; %d more are ending and hold their cards and slots until then", more)
 		}
-		return delivery.Available, message
+		return delivery.Available, message + asleep
 	}
 	for _, cause := range []delivery.Reason{
 		delivery.ModelLoadFailed, delivery.CrashLooping, delivery.ProgressDeadlineExceeded, delivery.NoFragmentFits,
@@ -110,7 +116,7 @@ func reasonOf(st delivery.Status) (delivery.Reason, string) {
 	}
 	message := fmt.Sprintf("%d of %d replicas are ready", st.Ready, st.Wanted)
 	for _, r := range st.Replicas {
-		if r.Phase != delivery.PhaseReady && r.Message != "" {
+		if r.Phase != delivery.PhaseReady && r.Phase != delivery.PhaseAsleep && r.Message != "" {
 			return delivery.Loading, message + "; replica " + r.Name + ": " + r.Message
 		}
 	}

@@ -26,6 +26,7 @@ type watcher struct {
 	target *Target
 	run    *run
 	launched
+	asleep  bool
 	loaded  bool // the step after the first health is done
 	misses  int
 	strange int       // looks in a row that found a stranger on the port
@@ -49,6 +50,14 @@ func (w *watcher) untilEnd(ctx context.Context) outcome {
 			w.drain()
 			w.end()
 			return w.verdict
+		case order := <-w.run.orders:
+			timer.Stop()
+			if !w.obey(ctx, order) {
+				w.end()
+				return w.verdict
+			}
+			pause = firstProbe
+			continue
 		case <-timer.C:
 		}
 		pause = min(pause*3/2, slowProbe)
@@ -61,7 +70,8 @@ func (w *watcher) untilEnd(ctx context.Context) outcome {
 	}
 }
 
-// probe checks once and tells whether the replica is ready.
+// probe checks once and tells whether the replica is well: ready, or asleep as
+// it should be.
 func (w *watcher) probe(ctx context.Context) bool {
 	// 1. Whose port is it?
 	owner, err := procfs.PortOwner(w.port, w.proc.PID)
@@ -87,10 +97,22 @@ func (w *watcher) probe(ctx context.Context) bool {
 	case procfs.Tree:
 	}
 	// 2. Is it healthy?
-	client := prober{base: fmt.Sprintf("http://127.0.0.1:%d", w.port)}
+	client := w.client()
 	if err := client.health(ctx, w.plan.HealthPath); err != nil {
 		w.missed(err.Error())
 		return false
+	}
+	if w.plan.Sleeper != nil {
+		switch asleep, err := client.asleep(ctx, w.plan.Sleeper); {
+		case err != nil:
+			w.missed(err.Error())
+			return false
+		case w.asleep:
+			return w.stillAsleep(asleep)
+		case asleep:
+			w.missed("its engine sleeps")
+			return false
+		}
 	}
 	// 3. Is it the model that was asked for?
 	if !w.loaded {
@@ -108,15 +130,16 @@ func (w *watcher) probe(ctx context.Context) bool {
 	w.misses = 0
 	ready := false // for the first time
 	w.target.update(func() {
-		if w.run.stopping {
+		if w.run.stopping || w.run.sleep == Dozing {
 			return
 		}
 		if w.run.readyAt.IsZero() {
 			w.run.readyAt = w.target.now()
 			w.target.slotOf(w.run).everReady = true
+			w.target.cfg.Metrics.serves(w.run)
 			ready = true
 		}
-		w.run.phase, w.run.message = delivery.PhaseReady, ""
+		w.run.phase, w.run.message, w.run.sleep = delivery.PhaseReady, "", Awake
 		if o := w.target.objects[w.run.object]; ready && o != nil {
 			w.target.keepLast(o)
 		}
@@ -151,6 +174,12 @@ func (w *watcher) load(ctx context.Context, base string) bool {
 // missed counts a failed probe: too long before the first readiness, or too
 // many after it, end the process.
 func (w *watcher) missed(why string) {
+	if w.asleep {
+		if w.misses++; w.misses >= missesToUnused {
+			w.verdict = outcome{reason: delivery.Loading, exitCode: -1, message: fmt.Sprintf("asleep, it did not answer %d times in a row: %s", w.misses, why)}
+		}
+		return
+	}
 	if !w.loaded {
 		if w.target.now().After(w.deadAt) {
 			w.verdict = outcome{reason: delivery.ProgressDeadlineExceeded, exitCode: -1,
@@ -173,7 +202,7 @@ func (w *watcher) missed(why string) {
 
 func (w *watcher) loading(message string) {
 	w.target.update(func() {
-		if !w.run.stopping {
+		if !w.run.stopping && w.run.sleep != Dozing && w.run.sleep != Asleep {
 			w.run.phase, w.run.message = delivery.PhaseLoading, message
 		}
 	})

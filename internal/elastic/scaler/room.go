@@ -126,8 +126,8 @@ func (s *Scaler) roomOn(v view, c Card, r budget.Reservation, now time.Time) ([]
 		owner, st, replica := holderOf(v, h.Replica)
 		switch {
 		case replica == nil:
-		case replica.Phase == delivery.PhaseTerminating:
-			need -= h.MiB // it comes by itself
+		case replica.Phase == delivery.PhaseTerminating, replica.Phase == delivery.PhaseAsleep:
+			need -= h.MiB // it comes by itself, or when its place is needed
 		case owner.Ref != r.Ref && yields(owner):
 			load := v.loads.Of[owner.Ref]
 			blind := len(v.loads.Unheard) > 0

@@ -43,22 +43,48 @@ func (m *model) signals(v view, r budget.Reservation, st delivery.Status, load t
 	return in
 }
 
-// measure learns how long a replica takes to start. The quickest counts: one
-// that did not answer for a while seems to have started late.
+// measure learns how long a replica takes to start, and how long to be woken.
+// The quickest counts: one that did not answer for a while seems to have
+// started late.
 func (m *model) measure(st delivery.Status) {
-	var quickest time.Duration
+	m.sleeping = st.Sleeping()
+	var start, wake time.Duration
 	for _, r := range st.Replicas {
-		began := r.PlacedAt
-		if !r.CreatedAt.IsZero() {
+		began, quickest := r.PlacedAt, &start
+		switch {
+		case !r.WokenAt.IsZero():
+			began, quickest = r.WokenAt, &wake
+		case !r.CreatedAt.IsZero():
 			began = r.CreatedAt // with the wait for a node
 		}
-		if took := r.ReadyAt.Sub(began); r.Phase == delivery.PhaseReady && !began.IsZero() && took > 0 && (quickest == 0 || took < quickest) {
-			quickest = took
+		if took := r.ReadyAt.Sub(began); r.Phase == delivery.PhaseReady && !began.IsZero() && took > 0 && (*quickest == 0 || took < *quickest) {
+			*quickest = took
 		}
 	}
-	if quickest > 0 {
-		m.lead = quickest
+	if start > 0 {
+		m.start = start
 	}
+	if wake > 0 {
+		m.wake = wake
+	}
+}
+
+// lead is how long the next replica is expected to take: to be woken, where
+// one sleeps, else to start. 0: not known.
+func (m *model) lead() time.Duration {
+	if m.sleeping > 0 && m.wake > 0 {
+		return m.wake
+	}
+	return m.start
+}
+
+// back is how long it takes to have a replica back that is given up: as long as
+// waking one, where most of them may sleep and that many do not yet.
+func (m *model) back(most int) time.Duration {
+	if m.sleeping < most && m.wake > 0 {
+		return m.wake
+	}
+	return m.start
 }
 
 // backlogGrace is how much longer than twice a start a request may wait before
@@ -69,7 +95,7 @@ const backlogGrace = 5 * time.Second
 // which is gone soon after. A backlog that stays longer than that is work for
 // more replicas: it counts in full, as demand does.
 func (m *model) offered(l traffic.Load) (float64, bool) {
-	if l.Recent == nil || l.OldestWait > 2*m.lead+backlogGrace {
+	if l.Recent == nil || l.OldestWait > 2*m.lead()+backlogGrace {
 		return 0, false
 	}
 	return float64(min(l.Waiting+l.InFlight, max(l.InFlight, *l.Recent))), true
@@ -80,6 +106,8 @@ func pods(st delivery.Status) (list []elastic.Pod, readySince time.Time) {
 	for _, r := range st.Replicas {
 		state := elastic.PodPending
 		switch r.Phase {
+		case delivery.PhaseAsleep:
+			continue // nobody counts on it
 		case delivery.PhaseReady:
 			state = elastic.PodReady
 			if readySince.IsZero() || r.ReadyAt.Before(readySince) {

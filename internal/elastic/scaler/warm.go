@@ -242,7 +242,7 @@ func (s *Scaler) keptCards(r budget.Reservation, st delivery.Status) int {
 	}
 	n := 0
 	for _, replica := range st.Replicas {
-		if replica.Phase != delivery.PhasePending && replica.Phase != delivery.PhaseTerminating {
+		if replica.Phase != delivery.PhasePending && replica.Phase != delivery.PhaseTerminating && replica.Phase != delivery.PhaseAsleep {
 			n += r.Model.GPUs
 		}
 	}

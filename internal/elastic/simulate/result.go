@@ -19,6 +19,7 @@ type Result struct {
 	FirstChunk       Percentiles `json:"firstChunkSeconds"`
 	Wait             Percentiles `json:"waitSeconds"`
 	ColdStarts       int         `json:"coldStarts"`
+	Wakes            int         `json:"wakes"` // of replicas that slept, instead of cold starts
 	DirectionChanges int         `json:"directionChanges"`
 	// PerDownWindow is DirectionChanges per down window, and Closest the most
 	// of them within any one.
@@ -52,7 +53,11 @@ func (o *Result) finish(r *run) {
 		}
 	}
 	o.DirectionChanges = len(r.turns)
-	if w := r.policy.Spec.Behavior.Down.Window; w > 0 {
+	window := r.policy.Spec.Behavior.Down.Window
+	if r.policy.Asleep > 0 && r.policy.Fitted != nil {
+		window = r.policy.Fitted(r.model.Wake, r.model.Wake).Behavior.Down.Window
+	}
+	if w := window; w > 0 {
 		o.PerDownWindow = float64(len(r.turns)) * w.Seconds() / (r.now - r.model.Warmup).Seconds()
 		for i, at := range r.turns {
 			o.Closest = max(o.Closest, 1)
@@ -96,12 +101,12 @@ func (o Result) Plot(to io.Writer, width int) error {
 
 // CSV writes the timelines of all results.
 func CSV(to io.Writer, all []Result) error {
-	if _, err := fmt.Fprintln(to, "policy,seconds,replicas,ready,waiting,running"); err != nil {
+	if _, err := fmt.Fprintln(to, "policy,seconds,replicas,ready,waiting,running,asleep,coldStarts,wakes"); err != nil {
 		return fmt.Errorf("write the timeline: %w", err)
 	}
 	for _, o := range all {
 		for _, p := range o.Timeline {
-			if _, err := fmt.Fprintf(to, "%q,%g,%d,%d,%d,%d\n", o.Name, p.At.Seconds(), p.Replicas, p.Ready, p.Waiting, p.Running); err != nil {
+			if _, err := fmt.Fprintf(to, "%q,%g,%d,%d,%d,%d,%d,%d,%d\n", o.Name, p.At.Seconds(), p.Replicas, p.Ready, p.Waiting, p.Running, p.Asleep, p.ColdStarts, p.Wakes); err != nil {
 				return fmt.Errorf("write the timeline of %s: %w", o.Name, err)
 			}
 		}

@@ -15,7 +15,7 @@ func (r *run) decide() {
 	if r.policy.Plan != nil {
 		n = r.policy.Plan(r.now, r.want)
 	} else {
-		d := elastic.Decide(r.policy.Spec, r.signals(), r.history, elastic.Budget{}, moment(r.now))
+		d := elastic.Decide(r.spec(), r.signals(), r.history, elastic.Budget{}, moment(r.now))
 		n, r.history = d.Replicas, d.Next
 		if d.Replicas != d.From {
 			r.out.Decisions = append(r.out.Decisions, d)
@@ -35,9 +35,24 @@ func (r *run) decide() {
 	r.note()
 }
 
+// spec is the policy, fitted to what a change of the count would take now.
+func (r *run) spec() elastic.Spec {
+	if r.policy.Asleep == 0 || r.policy.Fitted == nil {
+		return r.policy.Spec
+	}
+	next, back := r.model.ColdStart, r.model.ColdStart
+	if r.sleeping > 0 {
+		next = r.model.Wake
+	}
+	if r.sleeping < r.policy.Asleep {
+		back = r.model.Wake
+	}
+	return r.policy.Fitted(next, back)
+}
+
 // note adds what has changed to the timeline.
 func (r *run) note() {
-	p := Point{At: r.now, Replicas: r.want, Waiting: len(r.waiting), Running: r.running(), Held: len(r.replicas)}
+	p := Point{At: r.now, Replicas: r.want, Waiting: len(r.waiting), Running: r.running(), Held: len(r.replicas), Asleep: r.sleeping, ColdStarts: r.out.ColdStarts, Wakes: r.out.Wakes}
 	for _, c := range r.replicas {
 		if c.ready <= r.now && !c.ending {
 			p.Ready++
@@ -106,14 +121,19 @@ func (r *run) recent() int {
 	return len(r.arrivals)
 }
 
-// scale starts replicas, or ends the least loaded, youngest first; they hold
+// scale wakes or starts replicas, or ends the least loaded, youngest first; they hold
 // their cards until their last stream has ended, and for the time of a stop.
 func (r *run) scale(n int) {
 	for ; r.want < n; r.want++ {
-		c := &replica{born: r.now, ready: r.now + r.model.ColdStart}
+		takes, counts := r.model.ColdStart, &r.out.ColdStarts
+		if r.sleeping > 0 {
+			takes, counts = r.model.Wake, &r.out.Wakes
+			r.sleeping--
+		}
+		c := &replica{born: r.now, ready: r.now + takes}
 		r.replicas = append(r.replicas, c)
 		if r.now >= r.model.Warmup {
-			r.out.ColdStarts++
+			*counts++
 		}
 		heap.Push(&r.events, event{at: c.ready, kind: becameReady, replica: c})
 	}
@@ -133,12 +153,16 @@ func (r *run) scale(n int) {
 	r.reap()
 }
 
-// reap ends what is ending and idle, and pays for it.
+// reap ends what is ending and idle, and pays for it. Those that have served
+// stay loaded in host memory, as far as the policy says.
 func (r *run) reap() {
 	r.replicas = slices.DeleteFunc(r.replicas, func(c *replica) bool {
 		over := c.ending && c.running == 0 && c.until <= r.now
 		if over {
 			r.pay(c)
+			if c.ready <= r.now-r.model.Stop && r.sleeping < r.policy.Asleep {
+				r.sleeping++
+			}
 			r.hint()
 		}
 		return over

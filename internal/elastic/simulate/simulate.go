@@ -16,6 +16,7 @@ import (
 // Model is how one replica behaves.
 type Model struct {
 	ColdStart   time.Duration // from the decision to Ready
+	Wake        time.Duration // the same of a replica that sleeps in host memory
 	Stop        time.Duration // from the decision to end it until its cards are free, if no stream takes longer
 	Concurrency int           // requests at once
 	FirstChunk  time.Duration // of an empty prompt
@@ -31,7 +32,7 @@ type Model struct {
 // DefaultModel is a usual one of its class on one card: a language model of
 // some 7 billion parameters, or a model that answers at once.
 func DefaultModel(class modelspec.Class) Model {
-	m := Model{ColdStart: time.Minute, Concurrency: elastic.Concurrency(class), FirstChunk: 50 * time.Millisecond, PromptRate: 8000, PerToken: 30 * time.Millisecond, Objective: 2 * time.Second, GPUs: 1}
+	m := Model{ColdStart: time.Minute, Wake: 3 * time.Second, Concurrency: elastic.Concurrency(class), FirstChunk: 50 * time.Millisecond, PromptRate: 8000, PerToken: 30 * time.Millisecond, Objective: 2 * time.Second, GPUs: 1}
 	switch class {
 	case modelspec.ClassVision:
 		m.ColdStart, m.FirstChunk, m.PerToken, m.Objective = 30*time.Second, 300*time.Millisecond, 0, time.Second
@@ -57,6 +58,12 @@ type Policy struct {
 	// Signals is how often engines are asked for what only they know; 0: they
 	// are always heard.
 	Signals time.Duration
+	// Asleep is how many replicas beyond the wanted ones stay loaded in host
+	// memory when they are given up; the next ones are woken. They hold no card.
+	Asleep int
+	// Fitted is Spec where replicas sleep, by how long the next one takes, and
+	// how long it takes to have one back that is given up; nil: Spec always.
+	Fitted func(next, back time.Duration) elastic.Spec
 	// Plan decides instead of the engine, if there is one.
 	Plan func(at time.Duration, replicas int) int
 	// Stopped ends the replay with ErrStopped once it says so; nil: it runs to
@@ -83,6 +90,8 @@ type Point struct {
 	At                                time.Duration
 	Replicas, Ready, Waiting, Running int
 	Held                              int // replicas whose cards are taken, those that end included
+	Asleep                            int // replicas that are loaded in host memory
+	ColdStarts, Wakes                 int // until then
 }
 
 type replica struct {
@@ -150,6 +159,7 @@ type run struct {
 	arrivals []time.Duration // of the last mean service time
 	service  time.Duration   // mean of late
 	want     int
+	sleeping int           // replicas that are loaded in host memory
 	last     time.Duration // request; < 0: none
 	out      Result
 	change   int

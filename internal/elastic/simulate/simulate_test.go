@@ -32,6 +32,24 @@ func TestSleeper(t *testing.T) {
 	if err != nil || warm.ColdStarts != 0 || warm.Late != 0 || warm.GPUHours < 0.5 {
 		t.Errorf("warm: %+v, %v", warm, err)
 	}
+	// Its engine stays loaded: the second wake-up takes no start.
+	spec.Min = 0
+	m := simulate.DefaultModel(modelspec.ClassLLM)
+	m.Wake = time.Second
+	asleep, err := simulate.Run(trace, m, simulate.Policy{Name: "asleep", Spec: spec, Asleep: 1, Period: 5 * time.Second})
+	if err != nil || asleep.ColdStarts != 1 || asleep.Wakes != 1 || asleep.Late != 2 || asleep.GPUHours >= r.GPUHours {
+		t.Errorf("asleep: %+v, %v", asleep, err)
+	}
+	var text strings.Builder
+	if err := simulate.CSV(&text, []simulate.Result{asleep}); err != nil || !strings.Contains(text.String(), ",0,0,0,0,1,1,0\n") {
+		t.Errorf("asleep, the timeline is %s, %v", text.String(), err)
+	}
+	// It sleeps, or it has its card.
+	for _, p := range asleep.Timeline {
+		if p.Asleep+p.Replicas > 1 || p.Asleep > 0 && p.Held > 0 {
+			t.Errorf("one replica is both: %+v", p)
+		}
+	}
 }
 
 func TestRates(t *testing.T) {

@@ -64,6 +64,36 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// TestAsleepInsteadOfColdStarts: where a start takes a minute, replicas that
+// stay loaded make the code trace cheaper and quicker than the HPA's, once each
+// was started; without them it is neither.
+func TestAsleepInsteadOfColdStarts(t *testing.T) {
+	t.Parallel()
+	m := DefaultModel(modelspec.ClassLLM)
+	m.Warmup = 28*time.Minute + 38*time.Second
+	trace := recorded(t, code, 1)
+	goal, err := Run(trace, m, reference())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fitted := func(next, back time.Duration) elastic.Spec {
+		s := elastic.For(modelspec.ClassLLM, modelspec.WorkloadOnline, m.Concurrency).PacedFor(next, back)
+		s.Min = 1
+		return s
+	}
+	for asleep, better := range map[int]bool{0: false, 16: true} {
+		p := Own("online", fitted(m.ColdStart, m.ColdStart))
+		p.Asleep, p.Fitted = asleep, fitted
+		r, err := Run(trace, m, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.GPUHours <= 0.75*goal.GPUHours && 2*r.Late <= goal.Late; got != better || (r.Wakes > 0) != better {
+			t.Errorf("%d asleep: %.2f GPU-hours for %.2f, %d late for %d, %d wakes", asleep, r.GPUHours, goal.GPUHours, r.Late, goal.Late, r.Wakes)
+		}
+	}
+}
+
 // TestLearnedElsewhere: a dial that was turned on the first half of a trace is
 // still ahead at the same GPU-hours on the second.
 func TestLearnedElsewhere(t *testing.T) {

@@ -19,6 +19,7 @@ type Engine struct {
 	slots    chan struct{}
 	loadedAt atomic.Int64 // unix nanoseconds; 0 while loading
 	accepted atomic.Int64
+	nap      nap
 	exit     func(code int) // what a crash does
 }
 
@@ -48,6 +49,7 @@ func (e *Engine) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/audio/transcriptions", e.inference(e.transcription))
 	mux.Handle("GET /metrics", e.metrics.handler())
 	mux.HandleFunc("PUT /simulated/metrics", e.metrics.silence)
+	e.handleSleep(mux)
 	return e.hanging(mux)
 }
 
@@ -89,6 +91,10 @@ func (e *Engine) inference(serve func(http.ResponseWriter, *http.Request, reques
 	return func(w http.ResponseWriter, r *http.Request) {
 		if e.loadedAt.Load() == 0 {
 			fail(w, http.StatusServiceUnavailable, "loading", "the model is loading")
+			return
+		}
+		if e.Asleep() {
+			fail(w, http.StatusServiceUnavailable, "asleep", "the simulated engine sleeps; POST /wake_up wakes it")
 			return
 		}
 		in, err := readRequest(w, r)

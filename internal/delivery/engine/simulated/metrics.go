@@ -22,6 +22,8 @@ type metrics struct {
 	finished  prometheus.Counter
 	cancelled prometheus.Counter
 	memory    prometheus.Gauge
+	asleep    prometheus.Gauge
+	wakes     prometheus.Counter
 	silent    atomic.Bool // as an engine whose metrics broke
 }
 
@@ -44,10 +46,25 @@ func newMetrics(opts Options) *metrics {
 		finished:  counter("modeldock_simulated_requests_total", "Requests that left their place, however they ended."),
 		cancelled: counter("modeldock_simulated_cancelled_total", "Requests whose caller left before the end."),
 		memory:    gauge("modeldock_simulated_memory_bytes", "Device memory that the engine pretends to use."),
+		asleep:    gauge("modeldock_simulated_asleep", "1 while it sleeps."),
+		wakes:     counter("modeldock_simulated_wakes_total", "How often it was woken."),
 	}
-	m.memory.Set(float64(opts.MemoryMiB) * (1 << 20))
-	m.registry.MustRegister(m.running, m.waiting, m.cacheV0, m.cacheV1, m.prompted, m.generated, m.finished, m.cancelled, m.memory)
+	m.uses(opts.MemoryMiB)
+	m.registry.MustRegister(m.running, m.waiting, m.cacheV0, m.cacheV1, m.prompted, m.generated, m.finished, m.cancelled, m.memory, m.asleep, m.wakes)
 	return m
+}
+
+func (m *metrics) uses(mib int64) { m.memory.Set(float64(mib) * (1 << 20)) }
+
+func (m *metrics) slept() {
+	m.uses(0)
+	m.asleep.Set(1)
+}
+
+func (m *metrics) woken(mib int64) {
+	m.uses(mib)
+	m.asleep.Set(0)
+	m.wakes.Inc()
 }
 
 func (m *metrics) enter(taken, places int) {

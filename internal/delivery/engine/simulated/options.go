@@ -32,6 +32,8 @@ type Options struct {
 	Concurrency int           // requests that run at once; more wait
 	MemoryMiB   int64         // shown in /metrics
 	StopTime    time.Duration // at most so long for running requests after SIGTERM
+	SleepMode   bool          // it can be put to sleep
+	WakeDelay   time.Duration // from POST /wake_up until inference is served again
 
 	FailLoad      string        // print this and exit with code 1 when the load time is over
 	CrashAfter    int           // exit with code 1 in the middle of the n-th request
@@ -39,6 +41,8 @@ type Options struct {
 	ErrorAfter    int           // send an error event after n tokens of a stream
 	IgnoreSIGTERM bool          // only SIGKILL ends it
 	HangAfter     time.Duration // answer nothing any more, /health included, so long after loading
+	FailSleep     bool          // POST /sleep answers 500
+	FailWake      bool          // POST /wake_up answers 500
 	StrayChild    bool          // start a child that leaves the process group and never ends
 
 	idle bool // be that child
@@ -61,7 +65,7 @@ func ParseOptions(args []string, out io.Writer) (Options, error) {
 		return o, errors.New("--model must name the model to serve")
 	case o.Tokens < 1, o.Concurrency < 1:
 		return o, fmt.Errorf("--tokens and --concurrency must be at least 1; got %d and %d", o.Tokens, o.Concurrency)
-	case o.LoadTime < 0, o.TTFT < 0, o.TokenTime < 0, o.HangAfter < 0, o.StopTime < 0:
+	case o.LoadTime < 0, o.TTFT < 0, o.TokenTime < 0, o.HangAfter < 0, o.StopTime < 0, o.WakeDelay < 0:
 		return o, errors.New("times must not be negative")
 	}
 	return o, nil
@@ -82,12 +86,17 @@ func FlagSet(o *Options) *flag.FlagSet {
 	f.Int64Var(&o.MemoryMiB, "memory", 0, "MiB shown as used in /metrics")
 	f.DurationVar(&o.StopTime, "stop-time", 30*time.Second, "how long running requests may take to finish after SIGTERM")
 
+	f.BoolVar(&o.SleepMode, "enable-sleep-mode", false, "serve POST /sleep, POST /wake_up and GET /is_sleeping, as vLLM does: asleep, it pretends to use no device memory")
+	f.DurationVar(&o.WakeDelay, "wake-delay", time.Second, "how long waking up takes")
+
 	f.StringVar(&o.FailLoad, "fail-load", "", "fail to load: print this text and exit with code 1")
 	f.IntVar(&o.CrashAfter, "crash-after", 0, "exit with code 1 in the middle of the n-th request")
 	f.IntVar(&o.CutAfter, "cut-after", 0, "close the connection after n tokens of a stream")
 	f.IntVar(&o.ErrorAfter, "error-after", 0, "send an error event after n tokens of a stream")
 	f.BoolVar(&o.IgnoreSIGTERM, "ignore-sigterm", false, "do not end on SIGTERM")
 	f.DurationVar(&o.HangAfter, "hang-after", 0, "answer nothing any more, so long after loading")
+	f.BoolVar(&o.FailSleep, "fail-sleep", false, "answer POST /sleep with 500")
+	f.BoolVar(&o.FailWake, "fail-wake", false, "answer POST /wake_up with 500")
 	f.BoolVar(&o.StrayChild, "stray-child", false, "start a child that leaves the process group and never ends")
 	f.BoolVar(&o.idle, "idle", false, "be such a child: serve nothing, never end")
 	return f
