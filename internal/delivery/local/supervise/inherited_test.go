@@ -29,7 +29,7 @@ func leak(t *testing.T) (fd int, path string) {
 func TestInheritedFilesReachNobody(t *testing.T) {
 	t.Parallel()
 	fd, path := leak(t)
-	p, spec := start(t, fmt.Sprintf(`cat /proc/$$/fd/%d; for f in /proc/$$/fd/*; do readlink "$f"; done; echo up; exec sleep 1000`, fd))
+	p, spec := start(t, fmt.Sprintf(`cat /proc/$$/fd/%d; for f in /proc/$$/fd/*; do readlink "$f"; done; sleep 1000 & echo up; wait`, fd))
 	untilLogged(t, spec, "up")
 	raw, err := os.ReadFile(spec.LogFile)
 	if err != nil || strings.Contains(string(raw), "hunter2") || strings.Contains(string(raw), path) {
