@@ -43,6 +43,7 @@ func (c *cli) gatewayCommand() *cobra.Command {
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow listeners beyond loopback although there is no TLS")
 	tlsFlags(f, &o.TLS)
 	connectionFlag(f, &o.Connections)
+	bodyFlag(f, &o.BodyMiB)
 	f.BoolVar(&accessLog, "access-log", false, "write one line of JSON to standard output for each request to /v1")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at shutdown")
 	return configured(cmd, func() error {
@@ -60,6 +61,10 @@ func tlsFlags(f *pflag.FlagSet, files *app.CertificateFiles) {
 
 func connectionFlag(f *pflag.FlagSet, most *int) {
 	f.IntVar(most, "max-connections", *most, "most callers that may be connected to --listen at once; one more is turned away")
+}
+
+func bodyFlag(f *pflag.FlagSet, mib *int) {
+	f.IntVar(mib, "max-body-memory", *mib, "MiB of memory for the bodies of requests to models that are read, wait or are being sent; one tenant gets no more than it leaves free")
 }
 
 func clusterFlags(f *pflag.FlagSet, cluster *app.Cluster) {

@@ -47,6 +47,7 @@ func (c *cli) upCommand() *cobra.Command {
 	f.BoolVar(&o.NoDemo, "no-demo", o.NoDemo, "start without tenants: pool \"default\" and the admin's key alone")
 	tlsFlags(f, &o.TLS)
 	connectionFlag(f, &o.Connections)
+	bodyFlag(f, &o.BodyMiB)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.DurationVar(&o.Scaling.Every, "scale-every", o.Scaling.Every, "pause between two rounds of scaling; a sleeping model's first call waits for none")

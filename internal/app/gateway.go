@@ -40,6 +40,8 @@ type GatewayOptions struct {
 	StopGrace time.Duration
 	// Connections are the most callers at once.
 	Connections int
+	// BodyMiB bounds the memory for bodies of requests.
+	BodyMiB int
 }
 
 // EndpointSource says where the routable replicas are found: on one machine,
@@ -51,12 +53,12 @@ type EndpointSource struct {
 
 // DefaultGatewayOptions are the defaults of every flag.
 func DefaultGatewayOptions() GatewayOptions {
-	return GatewayOptions{Listen: "127.0.0.1:8083", OpsListen: "127.0.0.1:8084", StateDir: "./gateway", Counts: DefaultCountOptions(), StopGrace: 30 * time.Second, Connections: gateway.DefaultConnections}
+	return GatewayOptions{Listen: "127.0.0.1:8083", OpsListen: "127.0.0.1:8084", StateDir: "./gateway", Counts: DefaultCountOptions(), StopGrace: 30 * time.Second, Connections: gateway.DefaultConnections, BodyMiB: defaultBodyMiB}
 }
 
 // Validate returns every error at once, each saying what to write instead.
 func (o GatewayOptions) Validate() error {
-	errs := []error{validateListen("--listen", o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), validateListen("--ops-listen", o.OpsListen, o.Insecure), validateToken(o.Token), o.Counts.Validate(), validateConnections(o.Connections)}
+	errs := []error{validateListen("--listen", o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), validateListen("--ops-listen", o.OpsListen, o.Insecure), validateToken(o.Token), o.Counts.Validate(), validateConnections(o.Connections), validateBodies(o.BodyMiB)}
 	if len(o.Control) == 0 {
 		errs = append(errs, errors.New("--control must name the URL of at least one controller's --gateway-listen"))
 	}
@@ -156,7 +158,7 @@ func (g *gatewayProcess) build(ctx context.Context) (err error) {
 	g.gateway, err = gateway.New(g.tells.configure(gateway.Config{
 		Snapshot: g.feed.Snapshot, Refresh: g.feed.Refresh, Table: g.table, Recorder: g.recorder, Logger: g.log,
 		Limiter: g.counts.limiter, Results: g.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(g.feed.Snapshot(), tenant) },
-		Principal: g.consoleUser, Registerer: g.registry, Wake: g.wake,
+		Principal: g.consoleUser, Registerer: g.registry, Wake: g.wake, BodyMemory: int64(g.opts.BodyMiB) << 20,
 	}))
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)

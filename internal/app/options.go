@@ -40,8 +40,10 @@ type UpOptions struct {
 	Bounds    budget.Bounds // of what one tenant may have stored
 	// Connections are the most callers at once.
 	Connections int
-	AccessLog   io.Writer // gets one line for each call of a model; nil for none
-	Version     string
+	// BodyMiB bounds the memory for bodies of requests to models.
+	BodyMiB   int
+	AccessLog io.Writer // gets one line for each call of a model; nil for none
+	Version   string
 	// Executable is the binary that supervises models; this one.
 	Executable string
 }
@@ -58,6 +60,7 @@ func DefaultUpOptions() UpOptions {
 		Scaling:   DefaultScalingOptions(),
 		AsleepMiB: -1,
 		Bounds:    budget.DefaultBounds(), Connections: gateway.DefaultConnections,
+		BodyMiB: defaultBodyMiB,
 	}
 }
 
@@ -85,6 +88,19 @@ func validateConnections(most int) error {
 	return nil
 }
 
+const (
+	defaultBodyMiB = gateway.DefaultBodyMemory >> 20
+	// leastBodyMiB lets in one body of the largest size.
+	leastBodyMiB = 2 * gateway.DefaultMaxBody >> 20
+)
+
+func validateBodies(mib int) error {
+	if mib < leastBodyMiB {
+		return fmt.Errorf("--max-body-memory must be at least %d MiB, or a body of %d MiB never finds room; got %d", leastBodyMiB, gateway.DefaultMaxBody>>20, mib)
+	}
+	return nil
+}
+
 func validateBounds(b budget.Bounds) error {
 	if b.Waiting < 1 || b.Requests < 1 || b.Grants < 1 {
 		return fmt.Errorf("--max-waiting, --max-requests and --max-grants must be at least 1; got %d, %d and %d", b.Waiting, b.Requests, b.Grants)
@@ -101,7 +117,7 @@ const (
 // Validate returns every error at once, each saying what to write instead.
 func (o UpOptions) Validate() error {
 	errs := []error{validateListen("--listen", o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate()}
-	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections))
+	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections), validateBodies(o.BodyMiB))
 	if o.OpsListen != "" {
 		errs = append(errs, validateListen("--ops-listen", o.OpsListen, o.Insecure))
 	}

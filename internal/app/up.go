@@ -208,7 +208,7 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 	p.gateway, err = gateway.New(p.tells.configure(gateway.Config{
 		Snapshot: p.directory.snapshot, Refresh: p.directory.refreshSince, Table: p.table, Recorder: p.recorder, Clock: p.clock, Logger: p.log,
 		Limiter: p.counts.limiter, Results: p.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(p.directory.snapshot(), tenant) },
-		Principal: p.consolePrincipal, Registerer: p.registry, Wake: p.wake,
+		Principal: p.consolePrincipal, Registerer: p.registry, Wake: p.wake, BodyMemory: int64(p.opts.BodyMiB) << 20,
 	}))
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)

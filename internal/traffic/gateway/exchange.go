@@ -29,6 +29,7 @@ type exchange struct {
 	silent    bool // …unless nobody known called
 	started   bool // the status is on its way to the caller
 	aborted   bool // the connection has to be cut
+	bodyOver  bool // nothing more of the body is wanted
 	plain     bool // the answer may be text instead of JSON
 	events    bool // the answer began as events, before an engine was found
 	settled   bool // the record of a complete answer was handed over
@@ -191,6 +192,14 @@ func internalFailure(requestID string) *failure {
 	}
 }
 
+// dropBody bounds the time that the server takes to read what is left of a
+// body that nobody wanted: it does so before the connection's next request.
+func (x *exchange) dropBody() {
+	if !x.bodyOver && x.r.ContentLength != 0 {
+		_ = http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(x.g.cfg.Pace.Grace))
+	}
+}
+
 // finish runs on every exit, panics included: answer, metrics, evidence.
 func (x *exchange) finish() {
 	p := recover()
@@ -198,6 +207,7 @@ func (x *exchange) finish() {
 		x.g.cfg.Logger.Error("request panicked", "requestID", x.rec.RequestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		x.fail(internalFailure(x.rec.RequestID))
 	}
+	x.dropBody()
 	x.g.settleUse(x)
 	if x.activity != nil {
 		now := x.now()

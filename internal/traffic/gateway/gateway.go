@@ -45,6 +45,11 @@ type Config struct {
 	Clock    func() time.Time // default time.Now
 	Logger   *slog.Logger     // default slog.Default
 	MaxBody  int64            // bytes; default DefaultMaxBody
+	// BodyMemory bounds the bodies in memory, in bytes; default
+	// DefaultBodyMemory. It must be twice MaxBody, or a body of that size
+	// never finds room.
+	BodyMemory int64
+	Pace       Pace // of bodies that come
 	// Principal may know a caller who brings no key of ours, for example by
 	// the console's session. It is asked only then, and before the body is
 	// read. Its errors are ErrNobody and *Refusal; others are the gateway's
@@ -110,7 +115,17 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = DefaultMaxBody
 	}
+	if cfg.BodyMemory <= 0 {
+		cfg.BodyMemory = DefaultBodyMemory
+	}
+	if cfg.Pace.Grace <= 0 {
+		cfg.Pace.Grace = 10 * time.Second
+	}
+	if cfg.Pace.Rate <= 0 {
+		cfg.Pace.Rate = 16 << 10
+	}
 	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), engines: upstream.New(cfg.Clock)}
+	g.bodies.room.most = cfg.BodyMemory
 	g.room = g.newRoom()
 	var err error
 	if g.metrics, err = newMetrics(g); err != nil {

@@ -75,7 +75,7 @@ func newMetrics(g *Gateway) (*metrics, error) {
 		}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "modeldock_gateway_limit_refusals_total",
-			Help: "Requests refused by a limit of their tenant or key, by what was used up.",
+			Help: "Requests refused by a limit of their tenant or key, by what was used up; body_memory: by the room for bodies, body_pace: because theirs came too slowly.",
 		}, []string{"limit"}),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "modeldock_gateway_result_cache_total",
@@ -98,7 +98,11 @@ func newMetrics(g *Gateway) (*metrics, error) {
 		Name: "modeldock_gateway_snapshot_age_seconds",
 		Help: "Age of the keys, grants and models that the gateway decides by; -1 if it has none.",
 	}, g.snapshotAge)
-	for _, c := range []prometheus.Collector{m.requests, m.firstByte, m.firstChunk, m.interChunk, m.queued, m.upstreamCancels, m.refusals, m.results, m.retries, m.evictions, age, newLoadCollector(g), newEndpointCollector(g.cfg.Table)} {
+	bodies := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "modeldock_gateway_body_bytes",
+		Help: "Memory that is taken for the bodies of requests that are read, wait or are being sent.",
+	}, func() float64 { return float64(g.bodies.room.held.Load()) })
+	for _, c := range []prometheus.Collector{bodies, m.requests, m.firstByte, m.firstChunk, m.interChunk, m.queued, m.upstreamCancels, m.refusals, m.results, m.retries, m.evictions, age, newLoadCollector(g), newEndpointCollector(g.cfg.Table)} {
 		if err := g.cfg.Registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("register the gateway's metrics: %w", err)
 		}
