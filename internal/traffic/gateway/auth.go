@@ -137,6 +137,38 @@ func (g *Gateway) authenticate(view *index, r *http.Request) (*traffic.Key, erro
 	return &key, nil
 }
 
+// stillOpens refuses a key that was good when its request came and is not any
+// more. Whoever came by Config.Principal has such a key, too.
+func (g *Gateway) stillOpens(view *index, key *traffic.Key) error {
+	latest, known := view.snapshot.Keys[key.ID]
+	f := &failure{status: http.StatusUnauthorized, kind: typeAuth, outcome: traffic.Forbidden}
+	switch {
+	case !known || latest.SecretHash != key.SecretHash || latest.Tenant != key.Tenant || latest.Admin != key.Admin:
+		f.code = "invalid_api_key"
+		f.message = "the API key was revoked while its request was on its way; the request was not sent to a model, ask an administrator for a new key"
+	case !latest.ExpiresAt.IsZero() && !g.cfg.Clock().Before(latest.ExpiresAt):
+		f.code = "expired_api_key"
+		f.message = "the API key expired at " + latest.ExpiresAt.UTC().Format(time.RFC3339) +
+			", while its request was on its way; the request was not sent to a model, ask an administrator for a new key"
+	default:
+		return nil
+	}
+	return f
+}
+
+// stillMay says the same before a request is sent, and that the model may
+// still be used: the caller may have waited for minutes.
+func (g *Gateway) stillMay(key *traffic.Key, m *traffic.Model, written string) error {
+	view, err := g.known()
+	if err == nil {
+		err = g.stillOpens(view, key)
+	}
+	if err == nil && !key.Admin && key.Tenant != m.Owner && !view.mayUse(m.Owner, m.Name, key.Tenant) {
+		err = modelNotFound(written)
+	}
+	return err
+}
+
 // bearer returns the token of an Authorization header.
 func bearer(header string) (string, bool) {
 	const scheme = "Bearer "

@@ -71,8 +71,12 @@ func (g *Gateway) ask(x *exchange, op operation) (*answer, manner, error) {
 	x.rec.Stream = asked.Stream
 
 	// 3. Which model the caller means and may use, and which of its versions.
+	//    The body may have taken its time: the key is looked at again.
 	var versions []*traffic.Model
 	err = g.decide(x, func(view *index) (err error) {
+		if err = g.stillOpens(view, key); err != nil {
+			return err
+		}
 		versions, err = view.resolve(key, parseName(asked.Model))
 		return err
 	})
@@ -99,7 +103,7 @@ func (g *Gateway) ask(x *exchange, op operation) (*answer, manner, error) {
 		return nil, manner{}, err
 	}
 	stream := op.streams && asked.Stream
-	answer, err := g.reach(x, op, model, &asked, body)
+	answer, err := g.reach(x, key, op, model, &asked, body)
 	as := manner{stream: stream, dropUsage: stream && op.usage && !asked.AsksUsage, transcript: op.form}
 	if op.usage { // of completions
 		as.choices = asked.Choices

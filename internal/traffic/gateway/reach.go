@@ -14,13 +14,17 @@ import (
 // answer. Another replica is asked only if the first has certainly not taken
 // the request: its connection failed, or it said so with 503. Nothing is
 // repeated after that, and nothing beyond the budget.
-func (g *Gateway) reach(x *exchange, op operation, m *traffic.Model, asked *wire.Request, b *body) (*answer, error) {
+func (g *Gateway) reach(x *exchange, key *traffic.Key, op operation, m *traffic.Model, asked *wire.Request, b *body) (*answer, error) {
 	g.retries.Request(x.rec.ReceivedAt)
 	var lease *route.Lease
 	for {
 		if lease == nil {
 			var err error
 			if lease, err = g.place(x, m); err != nil {
+				return nil, err
+			}
+			if err = g.stillMay(key, m, asked.Model); err != nil { // it may have waited
+				g.giveBack(lease)
 				return nil, err
 			}
 		}
