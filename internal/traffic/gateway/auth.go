@@ -26,7 +26,9 @@ func (g *Gateway) known() (*index, error) {
 		return i, nil
 	}
 	i := newIndex(snapshot)
-	g.index.Store(i)
+	if before := g.index.Swap(i); before != nil {
+		g.forgetLimits(before.snapshot, snapshot)
+	}
 	return i, nil
 }
 

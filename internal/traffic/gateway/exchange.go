@@ -37,6 +37,7 @@ type exchange struct {
 	span      trace.Span // nil unless traces are sent
 	spend     *spending  // of the caller's limits; nil if there are none
 	fill      *filling   // the answer is collected for the cache; nil if not
+	relayed   int64      // bytes of the answer
 	wish      wish       // what it needs of a replica
 	activity  *activity  // of its version, once it needs a replica of it
 }

@@ -58,6 +58,26 @@ func (g *Gateway) admit(x *exchange, key *traffic.Key, op operation, asked *wire
 	return nil
 }
 
+// forgetLimits makes tenants whose limits were taken away begin anew if they
+// get others: that is how an administrator ends a debt.
+func (g *Gateway) forgetLimits(before, now *traffic.Snapshot) {
+	if g.cfg.Limiter == nil {
+		return
+	}
+	for tenant := range before.Limits {
+		if _, still := now.Limits[tenant]; still {
+			continue
+		}
+		var keys []string
+		for id, key := range now.Keys {
+			if key.Tenant == tenant {
+				keys = append(keys, id)
+			}
+		}
+		g.cfg.Limiter.Forget(context.Background(), tenant, keys)
+	}
+}
+
 // answerTokens estimates what the answer will have.
 func answerTokens(op operation, asked *wire.Request) int64 {
 	if !op.streams {
@@ -92,7 +112,7 @@ func (x *exchange) unused() {
 // used is how many tokens the request has cost, as far as can be told.
 func (x *exchange) used() int64 {
 	s := x.spend
-	switch reported := x.rec.PromptTokens + x.rec.CompletionTokens; {
+	switch reported := x.worked(); {
 	case s.free || x.rec.SentAt.IsZero():
 		return 0
 	case reported > 0:
@@ -101,6 +121,18 @@ func (x *exchange) used() int64 {
 		return s.prompt + s.chunks
 	}
 	return s.all
+}
+
+// worked is the usage that the engine reported, as far as it can be true: an
+// engine is other people's code, and its caller pays. No token of a prompt is
+// shorter than a byte of the body, none of an answer than a byte of what was
+// relayed, and no answer is longer than what was asked for.
+func (x *exchange) worked() int64 {
+	most := x.relayed
+	if x.wish.most > 0 {
+		most = min(most, x.wish.most)
+	}
+	return min(max(x.rec.PromptTokens, 0), x.wish.bytes) + min(max(x.rec.CompletionTokens, 0), most)
 }
 
 // setStanding tells what is left, in the headers that OpenAI's clients know.

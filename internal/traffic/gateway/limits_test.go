@@ -260,3 +260,59 @@ func TestGreedyTenantIsHeld(t *testing.T) {
 	greedy.Wait()
 	b.idle()
 }
+
+// TestClaimedUsageIsBounded: what an engine says that its caller used counts
+// only as far as it can be true, whether it answers at once or in events.
+func TestClaimedUsageIsBounded(t *testing.T) {
+	t.Parallel()
+	claim := strings.NewReplacer(`"prompt_tokens":7`, `"prompt_tokens":1000000000000`, `"completion_tokens":3`, `"completion_tokens":1000000000000`)
+	for name, c := range map[string]struct {
+		engine http.HandlerFunc
+		body   string
+		answer int64 // tokens that it may count for at most
+	}{
+		"at once":       {whole(claim.Replace(wholeChat)), helloChat, int64(len(claim.Replace(wholeChat)))},
+		"bounded":       {whole(claim.Replace(wholeChat)), strings.Replace(helloChat, "{", `{"max_tokens":20,`, 1), 20},
+		"in events":     {events(chunkEvent("a"), stopEvent, claim.Replace(usageEvent), doneEvent), helloStream, int64(len(chunkEvent("a") + stopEvent + doneEvent))},
+		"a long answer": {whole(claim.Replace(strings.Replace(wholeChat, "hello", strings.Repeat("a", 100_000), 1))), helloChat, 101_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const day = 1_000_000
+			b := setupLimits(t, traffic.Limits{Together: traffic.Rates{TokensPerDay: day}})
+			b.engine("team-a", "m1", "v1", c.engine)
+			if r := b.chat(keyA, c.body); r.status != http.StatusOK {
+				t.Fatalf("%d %s", r.status, r.body)
+			}
+			b.idle()
+			r := b.chat(keyA, c.body)
+			left, err := strconv.ParseInt(header(r, "X-Ratelimit-Remaining-Tokens"), 10, 64)
+			const reserved = 300 // for the second
+			if least := day - int64(len(c.body)) - c.answer - reserved; r.status != http.StatusOK || err != nil || left < least {
+				t.Errorf("%d, %d tokens are left, at least %d should", r.status, left, least)
+			}
+		})
+	}
+}
+
+// TestTakingLimitsAwayEndsDebts: an administrator who takes a tenant's limits
+// away and sets them again lets it begin anew.
+func TestTakingLimitsAwayEndsDebts(t *testing.T) {
+	t.Parallel()
+	limits := traffic.Limits{Together: traffic.Rates{RequestsPerMinute: 1, TokensPerDay: 1000}, PerKey: traffic.Rates{RequestsPerMinute: 1}}
+	b := setupLimits(t, limits)
+	b.engine("team-a", "m1", "v1", whole(wholeChat))
+	for _, want := range []int{200, 429} {
+		if r := b.chat(keyA, helloChat); r.status != want {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+	}
+	b.idle()
+	for _, next := range []map[string]traffic.Limits{nil, {"team-a": limits}} {
+		b.publish(func(s *traffic.Snapshot) { s.Limits = next })
+		b.gateway.SnapshotChanged()
+	}
+	if r := b.chat(keyA, helloChat); r.status != http.StatusOK || header(r, "X-Ratelimit-Limit-Tokens") != "1000" {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}

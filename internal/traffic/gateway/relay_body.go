@@ -41,6 +41,7 @@ func (g *Gateway) relayBody(x *exchange, a *answer, as manner) error {
 	case a.ContentLength >= 0:
 		header["Content-Length"] = []string{strconv.FormatInt(a.ContentLength, 10)}
 	}
+	x.relayed = int64(n)
 	x.keep(buffer[:n])
 	if whole {
 		x.usage(said.Usage)
@@ -99,6 +100,7 @@ func (x *exchange) relayRest(a *answer, rc *http.ResponseController, buf []byte,
 				return err
 			}
 			x.rec.LastByteAt = x.now()
+			x.relayed += int64(n)
 			x.keep(buf[:n])
 			tail = keepTail(tail, buf[:n])
 			if whole != nil {

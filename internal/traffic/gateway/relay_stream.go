@@ -294,6 +294,7 @@ func (s *streamRelay) add(p []byte) error {
 // sends notes what is about to be written.
 func (s *streamRelay) sends(p []byte) {
 	s.lastByte, s.unsent = p[len(p)-1], true
+	s.x.relayed += int64(len(p))
 	s.x.keep(p)
 	if s.done { // the end must not be seen before what it means is true
 		s.conclude()

@@ -33,6 +33,12 @@ func Capacity(perMinute int64, window time.Duration) float64 {
 // bucket has to wait for a full one, not for ever.
 func Need(tokens int64, capacity float64) float64 { return math.Min(float64(tokens), capacity) }
 
+// Settled is a bucket's level after a request: what it reserved comes back and
+// what it used goes, down to a debt of one bucket.
+func Settled(level float64, reserved, used int64, capacity float64) float64 {
+	return math.Max(-capacity, math.Min(capacity, level+Need(reserved, capacity)-float64(used)))
+}
+
 // Slack forgives what adding fractions loses.
 const Slack = 1e-6
 

@@ -6,7 +6,9 @@
 // Minute figures are token buckets: at most a window's share at once, refilled
 // steadily. (J. Turner, New Directions in Communications, 1986.) Tokens are
 // reserved by an estimate when a request starts and settled by its usage at
-// the end, which may leave a debt that the refill pays.
+// the end, which may leave a debt that the refill pays; it is never more than
+// what a full bucket holds, so that no figure that an engine tells blocks a
+// caller for longer than the time of two buckets.
 package limit
 
 import (
@@ -25,6 +27,9 @@ type Limiter interface {
 	// Settle gives the slot back and puts the tokens that were used in the
 	// place of the ones that were reserved.
 	Settle(ctx context.Context, lease Lease, used int64)
+	// Forget makes a tenant and those of its keys begin anew, with full
+	// buckets and nothing used today. What runs keeps its slots.
+	Forget(ctx context.Context, tenant string, keys []string)
 }
 
 // Demand is one request.

@@ -94,6 +94,33 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 	s.refused(t, "k", 1, limit.Tokens)
 }
 
+// However much was used, the debt is one bucket: two minutes later all is well.
+func TestDebtsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newStage(traffic.Limits{Together: traffic.Rates{TokensPerMinute: 600}, PerKey: traffic.Rates{TokensPerMinute: 60}})
+	s.Settle(context.Background(), s.admitted(t, "k", 10).Lease, 1_000_000_000_000)
+	if r := s.refused(t, "k", 600, limit.Tokens); r.Wait != 2*time.Minute {
+		t.Errorf("wait %s", r.Wait)
+	}
+	s.now = s.now.Add(2 * time.Minute)
+	s.admitted(t, "k", 600)
+}
+
+// Who is forgotten begins anew; what runs keeps its slot.
+func TestForgetBeginsAnew(t *testing.T) {
+	t.Parallel()
+	s := newStage(traffic.Limits{Together: traffic.Rates{RequestsPerMinute: 1, TokensPerDay: 10, Concurrency: 2}, PerKey: traffic.Rates{RequestsPerMinute: 1}})
+	s.admitted(t, "k", 10)
+	s.refused(t, "k", 1, limit.DailyTokens)
+	s.Forget(context.Background(), "t", []string{"k"})
+	s.admitted(t, "k", 10)
+	if s.Held("t", "") != 2 || s.Held("t", "k") != 2 {
+		t.Errorf("held are %d and %d", s.Held("t", ""), s.Held("t", "k"))
+	}
+	s.Forget(context.Background(), "t", []string{"k"})
+	s.refused(t, "k", 1, limit.Concurrency)
+}
+
 func TestDailyTokensEndWithTheDay(t *testing.T) {
 	t.Parallel()
 	s := newStage(traffic.Limits{Together: traffic.Rates{TokensPerDay: 1000}})

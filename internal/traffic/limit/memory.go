@@ -39,7 +39,7 @@ func (b bucket) levelAt(now time.Time, perMinute int64, window time.Duration) fl
 		return capacity
 	}
 	elapsed := math.Max(0, now.Sub(b.at).Seconds())
-	return math.Min(capacity, b.level+elapsed*float64(perMinute)/60)
+	return math.Min(capacity, math.Max(-capacity, b.level)+elapsed*float64(perMinute)/60)
 }
 
 // set is the bucket after a change. Where nothing limits there is none: a
@@ -117,11 +117,22 @@ func (m *Memory) Settle(_ context.Context, lease Lease, used int64) {
 		a.held--
 		capacity := Capacity(s.Rates.TokensPerMinute, s.Window)
 		level := a.tokens.levelAt(now, s.Rates.TokensPerMinute, s.Window)
-		a.tokens = set(math.Min(capacity, level+Need(s.Reserved, capacity)-float64(used)), s.Rates.TokensPerMinute, now)
+		a.tokens = set(Settled(level, s.Reserved, used, capacity), s.Rates.TokensPerMinute, now)
 		if a.day == s.Day {
 			a.dayUsed = max(0, a.dayUsed+used-min(s.Reserved, s.Rates.TokensPerDay))
 		}
 		a.rest(s, now)
+	}
+}
+
+// Forget implements Limiter.
+func (m *Memory) Forget(_ context.Context, tenant string, keys []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range append([]string{""}, keys...) {
+		if a := m.accounts[accountKey{tenant, key}]; a != nil {
+			*a = account{held: a.held}
+		}
 	}
 }
 

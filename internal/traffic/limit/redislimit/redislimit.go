@@ -178,6 +178,25 @@ func (l *Limiter) Settle(ctx context.Context, lease limit.Lease, used int64) {
 	}
 }
 
+// Forget implements limit.Limiter. Every gateway that hears of it does it;
+// while Redis is away what it has stays.
+func (l *Limiter) Forget(ctx context.Context, tenant string, ids []string) {
+	l.local.Forget(ctx, tenant, ids)
+	scopes := []limit.Scope{{}}
+	for _, id := range ids {
+		scopes = append(scopes, limit.Scope{Key: id})
+	}
+	var buckets []string
+	for i, key := range keys(tenant, scopes) {
+		if i%2 == 0 { // the others are slots
+			buckets = append(buckets, key)
+		}
+	}
+	_ = l.cfg.Link.Do(ctx, func(ctx context.Context, rdb redis.UniversalClient) error { // the link logs
+		return rdb.Del(ctx, buckets...).Err()
+	})
+}
+
 // keys of the accounts; those of one tenant lie in one slot of a Redis cluster.
 func keys(tenant string, scopes []limit.Scope) []string {
 	out := make([]string, 0, 2*len(scopes))

@@ -160,6 +160,38 @@ func TestRedisSpeaksAsMemoryDoes(t *testing.T) {
 // While Redis is away, killed or hanging, nobody waits for it: each gateway
 // counts against its share. It is used again as soon as it is back, and then
 // knows what is running.
+// A debt is one bucket at most, also one that lay there before; and who is
+// forgotten begins anew on every gateway.
+func TestRedisBoundsDebtsAndForgets(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	one, two := gateway(t, s.Addr, 2, 0), gateway(t, s.Addr, 2, 0)
+	limits := traffic.Limits{Together: traffic.Rates{TokensPerMinute: 600}, PerKey: traffic.Rates{TokensPerDay: 10_000}}
+	debt := func() time.Duration {
+		d := two.Take(t.Context(), demand(limits, 600))
+		if d.Refusal == nil || d.Refusal.What != limit.Tokens {
+			t.Fatalf("got %+v, want a refusal by tokens per minute", d.Refusal)
+		}
+		return d.Refusal.Wait
+	}
+	one.Settle(t.Context(), one.Take(t.Context(), demand(limits, 10)).Lease, 9000)
+	if wait := debt(); wait > 2*time.Minute {
+		t.Errorf("the debt takes %s", wait)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer func() { _ = rdb.Close() }()
+	if err := rdb.HSet(t.Context(), "modeldock:limit:{team-a}", "t", "-1000000000000").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if wait := debt(); wait > 2*time.Minute {
+		t.Errorf("the debt of before takes %s", wait)
+	}
+	one.Forget(t.Context(), "team-a", []string{"k"})
+	if d := two.Take(t.Context(), demand(limits, 10_000)); d.Refusal != nil {
+		t.Errorf("refused after it was forgotten: %+v", d.Refusal)
+	}
+}
+
 func TestRedisAwayFailsOpenAtAShare(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]struct {

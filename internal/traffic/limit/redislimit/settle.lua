@@ -16,8 +16,8 @@ for i = 1, #KEYS / 2 do
     local was = redis.call('HMGET', hash, 't', 'ta', 'd', 'du')
     if tpm > 0 and was[1] then
       local full = math.max(1, tpm * window / 60)
-      local level = math.min(full, tonumber(was[1]) + math.max(0, now - tonumber(was[2])) / 1000000 * tpm / 60)
-      level = math.min(full, level + math.min(reserved, full) - used)
+      local level = math.min(full, math.max(-full, tonumber(was[1])) + math.max(0, now - tonumber(was[2])) / 1000000 * tpm / 60)
+      level = math.max(-full, math.min(full, level + math.min(reserved, full) - used))
       redis.call('HSET', hash, 't', string.format('%.17g', level), 'ta', string.format('%.0f', now))
       -- A debt is not forgotten before the refill has paid it.
       local rest = math.ceil((full - level) * 60 / tpm) + 1

@@ -17,7 +17,7 @@ end
 local function level(value, at, per_minute, window)
   local full = capacity(per_minute, window)
   if not value then return full end
-  return math.min(full, tonumber(value) + math.max(0, now - tonumber(at)) / 1000000 * per_minute / 60)
+  return math.min(full, math.max(-full, tonumber(value)) + math.max(0, now - tonumber(at)) / 1000000 * per_minute / 60)
 end
 
 local accounts, admitted = {}, 1
