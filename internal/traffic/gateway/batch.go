@@ -29,8 +29,8 @@ const (
 )
 
 // BatchRecorder is the traffic.Recorder of a gateway: records are queued
-// without blocking and stored in batches by one goroutine. What the queue
-// could not take and what the sink refused to the end is counted.
+// without blocking and stored in batches by one goroutine, by turns of their
+// tenants. What the queue could not take and what the sink refused to the end is counted.
 type BatchRecorder struct {
 	sink    Sink
 	log     *slog.Logger
@@ -58,7 +58,7 @@ func NewBatchRecorder(sink Sink, log *slog.Logger, registerer prometheus.Registe
 		drops := prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "modeldock_gateway_evidence_dropped_total",
 			Help: "Inference records that were lost because the queue was full or the store failed.",
-		}, func() float64 { return float64(b.dropped.Load()) })
+		}, func() float64 { return float64(b.Dropped()) })
 		if err := registerer.Register(drops); err != nil {
 			return nil, fmt.Errorf("register the recorder's metrics: %w", err)
 		}
@@ -94,7 +94,7 @@ func (b *BatchRecorder) Find(requestID string) (traffic.Inference, bool) {
 }
 
 // Dropped is how many records were lost so far.
-func (b *BatchRecorder) Dropped() uint64 { return b.dropped.Load() }
+func (b *BatchRecorder) Dropped() uint64 { return b.dropped.Load() + b.queue.lost() }
 
 // FlushAndClose stores what is queued and ends the recorder. When ctx ends
 // first, the rest is given up and counted as dropped.

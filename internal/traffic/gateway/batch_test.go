@@ -121,3 +121,45 @@ func TestLostRecordsAreCounted(t *testing.T) {
 		t.Errorf("%v, %d dropped of %d", err, r.Dropped(), n)
 	}
 }
+
+// TestAFloodLosesItsOwnRecords: one tenant makes more records than can be
+// stored. Those of others are stored, and soon.
+func TestAFloodLosesItsOwnRecords(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	sink := &memorySink{fail: func(context.Context, int) error { <-gate; return nil }}
+	r := newRecorder(t, sink)
+	const flood, calm = 20_000, 300
+	for n := range flood {
+		r.Record(traffic.Inference{RequestID: fmt.Sprint("f", n), Tenant: "team-f"})
+		if n%(flood/calm) == 0 {
+			r.Record(traffic.Inference{RequestID: fmt.Sprint("c", n), Tenant: fmt.Sprint("team-", n%3)})
+			if _, found := r.Find(fmt.Sprint("c", n)); !found {
+				t.Fatalf("record %d of another tenant was not taken", n)
+			}
+		}
+	}
+	close(gate)
+	if err := r.FlushAndClose(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stored, others, lastOther, inOrder := 0, 0, 0, map[string]string{}
+	for _, batch := range sink.batches {
+		for _, i := range batch {
+			stored++
+			if i.Tenant != "team-f" {
+				others, lastOther = others+1, stored
+			}
+			if before := inOrder[i.Tenant]; len(before) > len(i.RequestID) || len(before) == len(i.RequestID) && before > i.RequestID {
+				t.Fatalf("%s of %s came before %s", before, i.Tenant, i.RequestID)
+			}
+			inOrder[i.Tenant] = i.RequestID
+		}
+	}
+	if others < calm || stored+int(r.Dropped()) != flood+others { //nolint:gosec // small
+		t.Errorf("%d records of others are stored, %d in all, %d were dropped", others, stored, r.Dropped())
+	}
+	if lastOther > 2000 {
+		t.Errorf("the last record of another tenant came as number %d", lastOther)
+	}
+}

@@ -193,6 +193,16 @@ func internalFailure(requestID string) *failure {
 	}
 }
 
+// conclude records how the request ended, or counts that it was one refusal
+// too many to be told apart.
+func (x *exchange) conclude() {
+	if worthless(&x.rec) && !x.g.rejections.record(x.rec.Tenant, x.now()) {
+		x.g.metrics.unrecorded.Inc()
+		return
+	}
+	x.report()
+}
+
 // dropBody bounds the time that the server takes to read what is left of a
 // body that nobody wanted: it does so before the connection's next request.
 func (x *exchange) dropBody() {
@@ -222,7 +232,7 @@ func (x *exchange) finish() {
 	x.endSpan()
 	x.logAccess()
 	if x.inference && !x.silent && !x.settled {
-		x.report()
+		x.conclude()
 	}
 	if x.aborted || p == http.ErrAbortHandler { //nolint:errorlint // see above
 		panic(http.ErrAbortHandler)

@@ -93,6 +93,7 @@ type Gateway struct {
 	retries    route.RetryBudget
 	engines    *upstream.Pool
 	bodies     bodies
+	rejections rejections
 	buffers    buffers
 	streams    sync.Pool // of *streamRelay
 	floods     sync.Pool // of *[wideSpace]byte

@@ -29,6 +29,7 @@ type metrics struct {
 	results         *prometheus.CounterVec
 	retries         prometheus.Counter
 	evictions       prometheus.Counter
+	unrecorded      prometheus.Counter
 
 	mu     sync.RWMutex
 	meters map[meterKey]*meter
@@ -89,6 +90,10 @@ func newMetrics(g *Gateway) (*metrics, error) {
 			Name: "modeldock_gateway_evictions_total",
 			Help: "Waiting requests that made room for those of other tenants or of a higher class.",
 		}),
+		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "modeldock_gateway_unrecorded_refusals_total",
+			Help: "Requests that were refused at once and left no record, because their tenant had too many of them.",
+		}),
 		meters: map[meterKey]*meter{},
 	}
 	if g.cfg.Registerer == nil {
@@ -102,7 +107,7 @@ func newMetrics(g *Gateway) (*metrics, error) {
 		Name: "modeldock_gateway_body_bytes",
 		Help: "Memory that is taken for the bodies of requests that are read, wait or are being sent.",
 	}, func() float64 { return float64(g.bodies.room.held.Load()) })
-	for _, c := range []prometheus.Collector{bodies, m.requests, m.firstByte, m.firstChunk, m.interChunk, m.queued, m.upstreamCancels, m.refusals, m.results, m.retries, m.evictions, age, newLoadCollector(g), newEndpointCollector(g.cfg.Table)} {
+	for _, c := range []prometheus.Collector{bodies, m.requests, m.firstByte, m.firstChunk, m.interChunk, m.queued, m.upstreamCancels, m.refusals, m.results, m.retries, m.evictions, m.unrecorded, age, newLoadCollector(g), newEndpointCollector(g.cfg.Table)} {
 		if err := g.cfg.Registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("register the gateway's metrics: %w", err)
 		}
