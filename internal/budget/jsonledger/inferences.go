@@ -2,6 +2,7 @@ package jsonledger
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -121,7 +122,8 @@ func (l *Ledger) Chunks(ctx context.Context, ref budget.Ref) (first, latest *tra
 	return first, latest, err
 }
 
-// Prune drops old records; zero bounds mean none. Chunks stay.
+// Prune drops old records; zero bounds mean none. Of too many, those who have
+// the most lose their oldest. Chunks stay.
 func (l *Ledger) Prune(ctx context.Context, maxAge time.Duration, maxRows int64) error {
 	return l.update(ctx, func(s *state) error {
 		if oldest := l.now().Add(-maxAge); maxAge > 0 {
@@ -129,7 +131,15 @@ func (l *Ledger) Prune(ctx context.Context, maxAge time.Duration, maxRows int64)
 		}
 		if maxRows > 0 && int64(len(s.Inferences)) > maxRows {
 			slices.SortFunc(s.Inferences, newestFirst)
-			s.Inferences = s.Inferences[:maxRows]
+			held := map[string]int64{}
+			for _, i := range s.Inferences {
+				held[i.Tenant]++
+			}
+			share, kept := budget.EvenShare(slices.Collect(maps.Values(held)), maxRows), map[string]int64{}
+			s.Inferences = slices.DeleteFunc(s.Inferences, func(i traffic.Inference) bool {
+				kept[i.Tenant]++
+				return kept[i.Tenant] > share
+			})
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ func runEvidence(t *testing.T, open Opener) {
 		"records come back whole and once":       records,
 		"first and latest chunk in any order":    keepsChunks,
 		"pruning by age and count leaves chunks": prunes,
+		"pruning takes of who has the most":      prunesTheMost,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,6 +101,31 @@ func keepsChunks(b *bundle, store evidence.Store) {
 	check(true)
 	b.ok(store.PutInferences(b.ctx, []traffic.Inference{running}))
 	check(true)
+}
+
+// prunesTheMost: where there are too many records, who has the most loses the
+// oldest, and nobody else any.
+func prunesTheMost(b *bundle, store evidence.Store) {
+	var batch []traffic.Inference
+	for i, tenant := range []string{"team-c", "team-b", "team-b", "team-b", "team-a", "team-b", "team-b", "team-a", "team-b"} {
+		record := inference(b, fmt.Sprint("i", i), i)
+		record.Tenant = tenant
+		batch = append(batch, record)
+	}
+	b.ok(store.PutInferences(b.ctx, batch))
+	for _, c := range []struct {
+		most int64
+		want string
+	}{{9, "i8 i7 i6 i5 i4 i3 i2 i1 i0"}, {6, "i8 i7 i6 i5 i4 i0"}, {3, "i8 i7 i0"}} {
+		b.ok(store.Prune(b.ctx, 0, c.most))
+		list, err := store.Inferences(b.ctx, demo, 0)
+		b.ok(err)
+		var left []string
+		for _, i := range list {
+			left = append(left, i.RequestID)
+		}
+		equal(b, fmt.Sprint("records of ", c.most), strings.Join(left, " "), c.want)
+	}
 }
 
 func prunes(b *bundle, store evidence.Store) {

@@ -131,7 +131,10 @@ type statements interface {
 	OpenHeads(ctx context.Context, arg sqlitequery.OpenHeadsParams) ([]sqlitequery.OpenHeadsRow, error)
 	OwnedNames(ctx context.Context) ([]sqlitequery.OwnedNamesRow, error)
 	PruneByAge(ctx context.Context, receivedAt int64) (int64, error)
-	PruneByCount(ctx context.Context, keep int64) (int64, error)
+	CountInferences(ctx context.Context) (int64, error)
+	InferenceHolders(ctx context.Context) ([]sqlitequery.InferenceHoldersRow, error)
+	InferencesFrom(ctx context.Context, arg sqlitequery.InferencesFromParams) ([]sqlitequery.InferencesFromRow, error)
+	PruneTenantFrom(ctx context.Context, arg sqlitequery.PruneTenantFromParams) (int64, error)
 	PutChunks(ctx context.Context, arg sqlitequery.PutChunksParams) error
 	PutGrant(ctx context.Context, arg sqlitequery.PutGrantParams) error
 	PutInference(ctx context.Context, arg sqlitequery.PutInferenceParams) error

@@ -60,21 +60,67 @@ func (l *Ledger) Inferences(ctx context.Context, ref budget.Ref, limit int) ([]t
 	})
 }
 
-// Prune drops old records; zero bounds mean none. Chunks stay.
+// Prune drops old records; zero bounds mean none. Of too many, those who have
+// the most lose their oldest. Chunks stay.
 func (l *Ledger) Prune(ctx context.Context, maxAge time.Duration, maxRows int64) error {
-	return l.record(ctx, "prune inference records", func(ctx context.Context, t *transaction) error {
-		if maxAge > 0 {
-			if _, err := t.q.PruneByAge(ctx, micros(t.now.Add(-maxAge))); err != nil {
-				return fmt.Errorf("by age: %w", err)
-			}
+	if maxAge > 0 {
+		err := l.record(ctx, "prune inference records by age", func(ctx context.Context, t *transaction) error {
+			_, err := t.q.PruneByAge(ctx, micros(t.now.Add(-maxAge)))
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		if maxRows > 0 {
-			if _, err := t.q.PruneByCount(ctx, maxRows); err != nil {
-				return fmt.Errorf("by count: %w", err)
+	}
+	if maxRows <= 0 {
+		return nil
+	}
+	// What is too much is looked for beside the writer: that may be a long way.
+	surplus, err := view(ctx, l, "find the inference records that are too many", func(q queries) ([]sqlitequery.PruneTenantFromParams, error) {
+		return surplusOf(ctx, q, maxRows)
+	})
+	if err != nil || len(surplus) == 0 {
+		return err
+	}
+	return l.record(ctx, "prune inference records by count", func(ctx context.Context, t *transaction) error {
+		for _, of := range surplus {
+			if _, err := t.q.PruneTenantFrom(ctx, of); err != nil {
+				return fmt.Errorf("of %s: %w", of.Tenant, err)
 			}
 		}
 		return nil
 	})
+}
+
+// surplusOf names, for each tenant that has more than its share, the newest
+// record that is too many.
+func surplusOf(ctx context.Context, q queries, most int64) ([]sqlitequery.PruneTenantFromParams, error) {
+	if all, err := q.CountInferences(ctx); err != nil || all <= most {
+		return nil, err
+	}
+	holders, err := q.InferenceHolders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	held := make([]int64, 0, len(holders))
+	for _, h := range holders {
+		held = append(held, h.Records)
+	}
+	share := budget.EvenShare(held, most)
+	var surplus []sqlitequery.PruneTenantFromParams
+	for _, h := range holders {
+		if h.Records <= share {
+			continue
+		}
+		from, err := q.InferencesFrom(ctx, sqlitequery.InferencesFromParams{Tenant: h.Tenant, Limit: 1, Offset: share})
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range from {
+			surplus = append(surplus, sqlitequery.PruneTenantFromParams{Tenant: h.Tenant, ReceivedAt: f.ReceivedAt, RequestID: f.RequestID})
+		}
+	}
+	return surplus, nil
 }
 
 func inferenceRow(i traffic.Inference) sqlitequery.PutInferenceParams {

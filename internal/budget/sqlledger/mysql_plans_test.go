@@ -97,7 +97,7 @@ var wantedPlans = map[string][]string{
 	"IntendApply":            {"r:PRIMARY"},
 	"InferencesOf":           {"inference:inference_of"},
 	"PruneByAge":             {"inference:inference_age"},
-	"CutoffOfCount":          {"inference:inference_age"},
+	"PruneTenantFrom":        {"inference:inference_age"},
 	"GetBinding":             {"binding:PRIMARY"},
 	"LiveBindings":           {"r:reservation_expiry", "b:PRIMARY"},
 	"LedgerIdentity":         {"m:PRIMARY"},

@@ -190,17 +190,6 @@ func (m *mysqlQueries) DueIntents(ctx context.Context, arg sqlitequery.DueIntent
 	}))
 }
 
-func (m *mysqlQueries) PruneByCount(ctx context.Context, keep int64) (int64, error) {
-	cutoff, err := m.q.CutoffOfCount(ctx, limit32(keep))
-	if absent(err) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return m.q.PruneFrom(ctx, mysqlquery.PruneFromParams(cutoff))
-}
-
 // The following differ in nothing but the type of their LIMIT.
 
 func (m *mysqlQueries) InferencesOf(ctx context.Context, arg sqlitequery.InferencesOfParams) ([]sqlitequery.Inference, error) {
@@ -211,6 +200,12 @@ func (m *mysqlQueries) InferencesOf(ctx context.Context, arg sqlitequery.Inferen
 
 func (m *mysqlQueries) AuditBefore(ctx context.Context, arg sqlitequery.AuditBeforeParams) ([]sqlitequery.Audit, error) {
 	return each(func(r mysqlquery.Audit) sqlitequery.Audit { return sqlitequery.Audit(r) })(m.q.AuditBefore(ctx, mysqlquery.AuditBeforeParams{Seq: arg.Seq, Limit: limit32(arg.Limit)}))
+}
+
+func (m *mysqlQueries) InferencesFrom(ctx context.Context, arg sqlitequery.InferencesFromParams) ([]sqlitequery.InferencesFromRow, error) {
+	return each(func(r mysqlquery.InferencesFromRow) sqlitequery.InferencesFromRow { return sqlitequery.InferencesFromRow(r) })(m.q.InferencesFrom(ctx, mysqlquery.InferencesFromParams{
+		Tenant: arg.Tenant, Limit: limit32(arg.Limit), Offset: limit32(arg.Offset),
+	}))
 }
 
 func (m *mysqlQueries) LatestAudit(ctx context.Context, limit int64) ([]sqlitequery.Audit, error) {

@@ -241,6 +241,18 @@ func (m *mysqlQueries) OwnedNames(ctx context.Context) ([]sqlitequery.OwnedNames
 	return each(func(r mysqlquery.OwnedNamesRow) sqlitequery.OwnedNamesRow { return sqlitequery.OwnedNamesRow(r) })(m.q.OwnedNames(ctx))
 }
 
+func (m *mysqlQueries) CountInferences(ctx context.Context) (int64, error) {
+	return m.q.CountInferences(ctx)
+}
+
+func (m *mysqlQueries) InferenceHolders(ctx context.Context) ([]sqlitequery.InferenceHoldersRow, error) {
+	return each(func(r mysqlquery.InferenceHoldersRow) sqlitequery.InferenceHoldersRow { return sqlitequery.InferenceHoldersRow(r) })(m.q.InferenceHolders(ctx))
+}
+
+func (m *mysqlQueries) PruneTenantFrom(ctx context.Context, arg sqlitequery.PruneTenantFromParams) (int64, error) {
+	return m.q.PruneTenantFrom(ctx, mysqlquery.PruneTenantFromParams(arg))
+}
+
 func (m *mysqlQueries) PruneByAge(ctx context.Context, receivedAt int64) (int64, error) {
 	return m.q.PruneByAge(ctx, receivedAt)
 }

@@ -123,7 +123,7 @@ func askEverything(t *testing.T, q sqlledger.Queries) {
 	_, _ = q.ListShrinking(ctx, sqlitequery.ListShrinkingParams{MaxRows: 50})
 	_, _ = q.InferencesOf(ctx, sqlitequery.InferencesOfParams{Owner: tenant, ReservationID: id, Limit: 10})
 	_, _ = q.PruneByAge(ctx, 1)
-	_, _ = q.PruneByCount(ctx, 7000)
+	_, _ = q.PruneTenantFrom(ctx, sqlitequery.PruneTenantFromParams{Tenant: tenant, ReceivedAt: 1, RequestID: "r"})
 	_, _ = q.BindingsByObject(ctx, sqlitequery.BindingsByObjectParams{Uid: "u1", Namespace: "models", Name: "md-u1"})
 	must(t, second(q.LiveBindings(ctx)))
 	must(t, second(q.LedgerIdentity(ctx, sqlitequery.LedgerIdentityParams{IncarnationKey: "incarnation", FloorKey: "journal-floor"})))

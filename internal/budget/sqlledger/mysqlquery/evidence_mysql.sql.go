@@ -10,42 +10,6 @@ import (
 	"database/sql"
 )
 
-const cutoffOfCount = `-- name: CutoffOfCount :one
-SELECT received_at, request_id FROM inference
-ORDER BY received_at DESC, request_id DESC LIMIT 1 OFFSET ?
-`
-
-type CutoffOfCountRow struct {
-	ReceivedAt int64
-	RequestID  string
-}
-
-// The newest record that is one too many.
-func (q *Queries) CutoffOfCount(ctx context.Context, offset int32) (CutoffOfCountRow, error) {
-	row := q.db.QueryRowContext(ctx, cutoffOfCount, offset)
-	var i CutoffOfCountRow
-	err := row.Scan(&i.ReceivedAt, &i.RequestID)
-	return i, err
-}
-
-const pruneFrom = `-- name: PruneFrom :execrows
-DELETE FROM inference
-WHERE received_at <= ? AND (received_at < ? OR request_id <= ?)
-`
-
-type PruneFromParams struct {
-	ReceivedAt int64
-	RequestID  string
-}
-
-func (q *Queries) PruneFrom(ctx context.Context, arg PruneFromParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, pruneFrom, arg.ReceivedAt, arg.ReceivedAt, arg.RequestID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
 const putChunks = `-- name: PutChunks :exec
 REPLACE INTO first_chunk (
   tenant, id,

@@ -9,6 +9,17 @@ import (
 	"context"
 )
 
+const countInferences = `-- name: CountInferences :one
+SELECT COUNT(*) FROM inference
+`
+
+func (q *Queries) CountInferences(ctx context.Context) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countInferences)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const getChunks = `-- name: GetChunks :one
 SELECT tenant, id, first_request_id, first_endpoint_uid, first_caller, first_sent_at, first_byte_at, first_at, first_done_at, latest_request_id, latest_endpoint_uid, latest_caller, latest_sent_at, latest_byte_at, latest_at, latest_done_at FROM first_chunk WHERE tenant = ? AND id = ?
 `
@@ -78,6 +89,78 @@ func (q *Queries) GetInference(ctx context.Context, requestID string) (Inference
 	return i, err
 }
 
+const inferenceHolders = `-- name: InferenceHolders :many
+SELECT tenant, COUNT(*) AS records FROM inference GROUP BY tenant ORDER BY tenant
+`
+
+type InferenceHoldersRow struct {
+	Tenant  string
+	Records int64
+}
+
+func (q *Queries) InferenceHolders(ctx context.Context) ([]InferenceHoldersRow, error) {
+	rows, err := q.db.QueryContext(ctx, inferenceHolders)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InferenceHoldersRow
+	for rows.Next() {
+		var i InferenceHoldersRow
+		if err := rows.Scan(&i.Tenant, &i.Records); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const inferencesFrom = `-- name: InferencesFrom :many
+SELECT received_at, request_id FROM inference WHERE tenant = ?
+ORDER BY received_at DESC, request_id DESC LIMIT ? OFFSET ?
+`
+
+type InferencesFromParams struct {
+	Tenant string
+	Limit  int64
+	Offset int64
+}
+
+type InferencesFromRow struct {
+	ReceivedAt int64
+	RequestID  string
+}
+
+// A tenant's records from so many on, the newest first.
+func (q *Queries) InferencesFrom(ctx context.Context, arg InferencesFromParams) ([]InferencesFromRow, error) {
+	rows, err := q.db.QueryContext(ctx, inferencesFrom, arg.Tenant, arg.Limit, arg.Offset)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InferencesFromRow
+	for rows.Next() {
+		var i InferencesFromRow
+		if err := rows.Scan(&i.ReceivedAt, &i.RequestID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const inferencesOf = `-- name: InferencesOf :many
 SELECT request_id, client_request_id, tenant, key_id, owner, model, version, reservation_id, endpoint_uid, object_uid, path, stream, status, outcome, error, received_at, queued_us, sent_at, first_byte_at, first_content_at, last_byte_at, done_at, prompt_tokens, completion_tokens FROM inference WHERE owner = ? AND reservation_id = ?
 ORDER BY received_at DESC, request_id DESC LIMIT ?
@@ -143,6 +226,26 @@ DELETE FROM inference WHERE received_at < ?
 
 func (q *Queries) PruneByAge(ctx context.Context, receivedAt int64) (int64, error) {
 	result, err := q.db.ExecContext(ctx, pruneByAge, receivedAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const pruneTenantFrom = `-- name: PruneTenantFrom :execrows
+DELETE FROM inference
+WHERE tenant = ?1 AND received_at <= ?2
+  AND (received_at < ?2 OR request_id <= ?3)
+`
+
+type PruneTenantFromParams struct {
+	Tenant     string
+	ReceivedAt int64
+	RequestID  string
+}
+
+func (q *Queries) PruneTenantFrom(ctx context.Context, arg PruneTenantFromParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, pruneTenantFrom, arg.Tenant, arg.ReceivedAt, arg.RequestID)
 	if err != nil {
 		return 0, err
 	}

@@ -10,19 +10,6 @@ import (
 	"database/sql"
 )
 
-const pruneByCount = `-- name: PruneByCount :execrows
-DELETE FROM inference WHERE request_id IN (
-  SELECT i.request_id FROM inference i ORDER BY i.received_at DESC, i.request_id DESC LIMIT -1 OFFSET ?1)
-`
-
-func (q *Queries) PruneByCount(ctx context.Context, keep int64) (int64, error) {
-	result, err := q.db.ExecContext(ctx, pruneByCount, keep)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
 const putChunks = `-- name: PutChunks :exec
 INSERT OR REPLACE INTO first_chunk (
   tenant, id,

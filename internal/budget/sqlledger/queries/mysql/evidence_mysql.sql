@@ -27,12 +27,3 @@ REPLACE INTO first_chunk (
   first_request_id, first_endpoint_uid, first_caller, first_sent_at, first_byte_at, first_at, first_done_at,
   latest_request_id, latest_endpoint_uid, latest_caller, latest_sent_at, latest_byte_at, latest_at, latest_done_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- name: CutoffOfCount :one
--- The newest record that is one too many.
-SELECT received_at, request_id FROM inference
-ORDER BY received_at DESC, request_id DESC LIMIT 1 OFFSET ?;
-
--- name: PruneFrom :execrows
-DELETE FROM inference
-WHERE received_at <= sqlc.arg(received_at) AND (received_at < sqlc.arg(received_at) OR request_id <= sqlc.arg(request_id));

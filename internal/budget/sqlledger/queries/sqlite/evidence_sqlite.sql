@@ -19,7 +19,3 @@ INSERT OR REPLACE INTO first_chunk (
   first_request_id, first_endpoint_uid, first_caller, first_sent_at, first_byte_at, first_at, first_done_at,
   latest_request_id, latest_endpoint_uid, latest_caller, latest_sent_at, latest_byte_at, latest_at, latest_done_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- name: PruneByCount :execrows
-DELETE FROM inference WHERE request_id IN (
-  SELECT i.request_id FROM inference i ORDER BY i.received_at DESC, i.request_id DESC LIMIT -1 OFFSET sqlc.arg(keep));
