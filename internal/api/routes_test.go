@@ -183,8 +183,14 @@ func TestRoles(t *testing.T) {
 	b.ask(b.viewer, "GET", "/warmpools", "").is(200)
 	// Grants belong to the owner of the model.
 	b.ask(b.b, "PUT", "/grants/team-a/one/team-b", "").fails(403, "forbidden")
-	b.ask(b.b, "DELETE", "/grants/team-a/one/team-b", "").fails(403, "forbidden")
 	b.ask(b.a, "PUT", "/grants/team-a/one/team-c", "").is(200)
+	b.ask(b.b, "DELETE", "/grants/team-a/one/team-c", "").fails(403, "forbidden")
+	b.ask(b.viewer, "DELETE", "/grants/team-a/one/team-b", "").fails(403, "forbidden")
+	// But whoever was given one need not have it.
+	b.ask(b.b, "DELETE", "/grants/team-a/one/team-b", "").is(204)
+	if list := read[openapi.GrantList](b.ask(b.b, "GET", "/grants", ""), 200); len(list.Items) != 0 {
+		t.Errorf("team-b still has %+v", list.Items)
+	}
 	// Nothing of team-a was changed by the refused calls.
 	if k := read[openapi.Tenant](b.ask(b.admin, "GET", "/tenants/team-a", ""), 200); k.Cap != 2 || len(k.Engines) > 0 {
 		t.Errorf("team-a was changed: %+v", k)

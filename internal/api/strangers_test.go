@@ -126,7 +126,7 @@ func TestNoOperationOpensAnotherTenant(t *testing.T) {
 	}
 	names := map[string]string{
 		"id": "one", "requestId": "i1", "tenant": "team-a", "pool": "default", "keyId": keyID,
-		"owner": "team-a", "model": planted + "-model", "name": planted + "-model", "grantee": "team-b",
+		"owner": "team-a", "model": planted + "-model", "name": planted + "-model", "grantee": "team-c", // not the stranger, who may give up its own
 	}
 	for _, o := range readDescription(t).operations() {
 		if o.String() == "GET /events" || strings.HasSuffix(o.route, "/session") { // TestEventsAreForTheirTenant; sessions belong to their cookie
