@@ -22,9 +22,9 @@ type engine struct {
 }
 
 const (
-	eventsHeader = "X-Events" // how many events a stream has
-	bunchHeader  = "X-Bunch"  // how many of them are written at once
-	paceHeader   = "X-Pace"   // microseconds between two writes
+	eventsHeader = "Openai-Events" // how many events a stream has
+	bunchHeader  = "Openai-Bunch"  // how many of them are written at once
+	paceHeader   = "Openai-Pace"   // microseconds between two writes
 )
 
 // event is a chunk as vLLM makes it.

@@ -66,7 +66,7 @@ func runTenants(t *testing.T, greedy bool) turns {
 		_, _ = io.Copy(io.Discard, r.Body)
 		now := served.Add(1)
 		time.Sleep(time.Millisecond) // the engine's work
-		w.Header().Set("X-Turn", fmt.Sprint(now))
+		w.Header().Set("Openai-Turn", fmt.Sprint(now))
 		_, _ = io.WriteString(w, wholeChat)
 	})
 	ask := func(i int) int {
@@ -76,7 +76,7 @@ func runTenants(t *testing.T, greedy bool) turns {
 			t.Errorf("%s: %d %s", tenant(i), got.status, got.body)
 		}
 		var turn int64
-		_, _ = fmt.Sscan(got.header.Get("X-Turn"), &turn)
+		_, _ = fmt.Sscan(got.header.Get("Openai-Turn"), &turn)
 		return int(turn - before)
 	}
 	waits := make([][]int, fairTenants)

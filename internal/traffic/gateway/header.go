@@ -7,13 +7,14 @@ import (
 )
 
 // forwardedHeader is what the engine gets to see of the caller's header. The
-// engine is other people's code: no credential, no cookie and nothing that
-// claims an identity reaches it.
+// engine is other people's code: what it has no use for does not reach it,
+// because nobody knows all the names under which proxies and clients send
+// credentials, addresses and identities.
 func forwardedHeader(in http.Header, requestID string) http.Header {
 	named := connectionNamed(in)
 	out := make(http.Header, len(in)+2)
 	for name, values := range in {
-		if !hopByHop(name) && !private(name) && !named[name] {
+		if forEngines(name) && !named[name] {
 			out[name] = values
 		}
 	}
@@ -41,46 +42,38 @@ func connectionNamed(h http.Header) map[string]bool {
 	return named
 }
 
-// hopByHop are the headers of RFC 9110, 7.6.1, with those that this server or
-// its transport sets itself.
-func hopByHop(name string) bool {
+// forEngines is what engines use: what the body is, what is accepted, who
+// belongs together, and what OpenAI's clients tell about the request.
+func forEngines(name string) bool {
 	switch name {
-	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Expect", "Host":
+	case "Accept", "Accept-Language", "Content-Type", "Idempotency-Key", "Traceparent", "Tracestate", "User-Agent", "X-Session-Id":
 		return true
 	}
-	return false
+	return strings.HasPrefix(name, "Openai-")
 }
 
-// private are the caller's credentials and what names identities, addresses
-// and this product's own controls.
-func private(name string) bool {
-	if strings.Contains(name, "_") { // many servers take it for a hyphen
-		name = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	}
-	switch name {
-	case "Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Cookie", "Cookie2", "X-Csrf-Token",
-		"Forwarded", "X-Real-Ip", "X-Request-Id", "Accept-Encoding", "Origin", "Referer":
-		return true
-	}
-	return strings.HasPrefix(name, "X-Modeldock-") || strings.HasPrefix(name, "X-Forwarded-")
-}
-
-// returnHeader copies what the caller gets to see of the engine's header. An
-// engine sets no cookies on this host, makes no claims in our name, and cannot
-// put a page under the console's origin.
+// returnHeader copies what the caller gets to see of the engine's header: what
+// the body is, and what OpenAI tells of an answer. An engine sets no cookies on
+// this host, tells browsers nothing about it, makes no claims in our name, and
+// cannot put a page under the console's origin.
 func returnHeader(out http.Header, a *answer, version string) {
 	named := connectionNamed(a.Header)
 	for name, values := range a.Header {
 		switch {
-		case hopByHop(name) || named[name] || strings.HasPrefix(name, "X-Modeldock-") || strings.HasPrefix(name, "X-Ratelimit-"):
-		case name == "Set-Cookie" || name == "X-Request-Id" || name == "Alt-Svc" || name == "Strict-Transport-Security":
-		case name == "Content-Encoding" && a.decoded:
-		default:
+		case named[name], name == "Content-Encoding" && a.decoded:
+		case forCallers(name):
 			out[name] = values
 		}
 	}
 	out["X-Modeldock-Version"] = []string{version}
 	out["X-Content-Type-Options"] = []string{"nosniff"}
 	out["Content-Security-Policy"] = []string{"default-src 'none'; sandbox"}
+}
+
+func forCallers(name string) bool {
+	switch name {
+	case "Cache-Control", "Content-Encoding", "Content-Language", "Content-Type", "Retry-After":
+		return true
+	}
+	return strings.HasPrefix(name, "Openai-")
 }

@@ -15,6 +15,12 @@ func TestNothingPrivateReachesTheEngine(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	seen := make(chan http.Header, 1)
+	// What browsers obey, and what is the gateway's to say.
+	unwanted := []string{
+		"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Clear-Site-Data", "Nel", "Report-To", "Reporting-Endpoints", "Refresh", "Link",
+		"Location", "Www-Authenticate", "Server", "Content-Disposition", "Alt-Svc", "Strict-Transport-Security", "X-Frame-Options", "X-Ratelimit-Limit-Tokens",
+		"Age", "Via", "Vary", "Etag", "Set-Cookie2", "Proxy-Authenticate", "Sourcemap", "X-Modeldock-Cache", "Service-Worker-Allowed",
+	}
 	b.engine("team-a", "m1", "v1", func(w http.ResponseWriter, r *http.Request) {
 		seen <- r.Header.Clone()
 		h := w.Header()
@@ -23,7 +29,12 @@ func TestNothingPrivateReachesTheEngine(t *testing.T) {
 		h.Set("X-Request-Id", "forged")
 		h.Set("Connection", "X-Hop")
 		h.Set("X-Hop", "1")
-		h.Set("X-Engine", "kept")
+		h.Set("X-Engine", "1")
+		h.Set("Openai-Processing-Ms", "5")
+		h.Set("Cache-Control", "no-transform")
+		for _, name := range unwanted {
+			h.Set(name, "forged")
+		}
 		h.Set("Content-Security-Policy", "script-src *")
 		_, _ = io.WriteString(w, wholeChat)
 	})
@@ -31,12 +42,14 @@ func TestNothingPrivateReachesTheEngine(t *testing.T) {
 		"X-Api-Key", keyA, "Api-Key", keyA, "Cookie", "session="+keyA, "Proxy-Authorization", "Basic "+keyA,
 		"X-ModelDock-Tenant", "admin", "X-Modeldock-Wait", "5", "x_modeldock_tenant", "admin", "X-Modeldock_Priority", "batch", "x_forwarded_for", "1.2.3.4", "X-Forwarded-For", "1.2.3.4", "X-Forwarded-Host", "h",
 		"Forwarded", "for=1.2.3.4", "X-Real-Ip", "1.2.3.4", "Connection", "X-Foo, X-Request-Id", "X-Foo", "1", "Te", "trailers",
-		"X-Request-Id", "mine", "Idempotency-Key", "i1", "X-Kept", "yes", "Traceparent", "00-1-2-01", "Openai-Project", "p")
+		"Via", "1.1 proxy", "True-Client-Ip", "1.2.3.4", "Cf-Connecting-Ip", "1.2.3.4", "X-Auth-Token", keyA, "X-Authorization", keyA, "X-Amz-Security-Token", "s",
+		"X-Amzn-Oidc-Data", "j", "X-Ms-Client-Principal", "p", "Authorization2", keyA, "Private-Token", keyA, "X-Client-Cert", "c", "Baggage", "user=1", "X-Own", "1", "Cache-Control", "no-store",
+		"X-Request-Id", "mine", "Idempotency-Key", "i1", "X-Session-Id", "s1", "Accept", "application/json", "Traceparent", "00-1-2-01", "Openai-Project", "p")
 	h := <-seen
 	allowed := map[string]string{
 		"Content-Type": "application/json", "Content-Length": h.Get("Content-Length"), "Accept-Encoding": "identity",
 		"User-Agent": "Go-http-client/1.1", "X-Request-Id": got.header.Get("X-Request-Id"), "Idempotency-Key": "i1",
-		"X-Kept": "yes", "Traceparent": "00-1-2-01", "Openai-Project": "p",
+		"X-Session-Id": "s1", "Accept": "application/json", "Traceparent": "00-1-2-01", "Openai-Project": "p",
 	}
 	for name, values := range h {
 		if want, ok := allowed[name]; !ok || len(values) != 1 || values[0] != want {
@@ -48,10 +61,16 @@ func TestNothingPrivateReachesTheEngine(t *testing.T) {
 		t.Errorf("the engine did not get %v", allowed)
 	}
 	for name, want := range map[string]string{
-		"Set-Cookie": "", "X-Hop": "", "Content-Security-Policy": "default-src 'none'; sandbox", "X-Modeldock-Version": "v1", "X-Engine": "kept",
+		"Set-Cookie": "", "X-Hop": "", "Content-Security-Policy": "default-src 'none'; sandbox", "X-Modeldock-Version": "v1", "X-Engine": "",
+		"Openai-Processing-Ms": "5", "Cache-Control": "no-transform",
 	} {
 		if v := strings.Join(got.header.Values(name), ","); v != want {
 			t.Errorf("the caller got %s: %q, want %q", name, v, want)
+		}
+	}
+	for _, name := range unwanted {
+		if v := got.header.Get(name); v != "" {
+			t.Errorf("the caller got %s: %q", name, v)
 		}
 	}
 	id := got.header.Get("X-Request-Id")

@@ -122,7 +122,7 @@ func (l *leavers) serve(w http.ResponseWriter, r *http.Request) {
 	l.began.Add(1)
 	defer l.ended.Add(1)
 	_, _ = io.Copy(io.Discard, r.Body)
-	id := r.Header.Get("X-Test-Id")
+	id := r.Header.Get("Openai-Test-Id")
 	w.Header().Set("Content-Type", "text/event-stream")
 	for range 8 {
 		select {
@@ -153,7 +153,7 @@ func (l *leavers) streamed(ctx context.Context, id string) bool {
 		return false
 	}
 	request.Header.Set("Authorization", "Bearer "+keyA)
-	request.Header.Set("X-Test-Id", id)
+	request.Header.Set("Openai-Test-Id", id)
 	request.Header.Set("X-Request-Id", id)
 	response, err := l.client.Do(request)
 	if err != nil {

@@ -83,7 +83,7 @@ func TestTokensAreSettledByUsage(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t, traffic.Limits{Together: traffic.Rates{TokensPerMinute: 1000}})
 	b.engine("team-a", "m1", "v1", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Client") == "stream" {
+		if r.Header.Get("Openai-Client") == "stream" {
 			events(chunkEvent("a"), stopEvent, usageEvent, doneEvent)(w, r)
 			return
 		}
@@ -95,7 +95,7 @@ func TestTokensAreSettledByUsage(t *testing.T) {
 		if n%2 == 1 {
 			ask, kind = strings.Replace(body, `{`, `{"stream":true,`, 1), "stream"
 		}
-		r := b.chat(keyA, ask, "X-Client", kind)
+		r := b.chat(keyA, ask, "Openai-Client", kind)
 		left, err := strconv.Atoi(header(r, "X-Ratelimit-Remaining-Tokens"))
 		// The reservation is 900 and a few for the prompt; each call before took 10.
 		if r.status != 200 || err != nil || left > 1000-900-10*n || left < 1000-900-10*n-40 {

@@ -20,7 +20,7 @@ func (b *bench) echo(owner, name, version string) {
 		if err := json.Unmarshal(text, &asked); err != nil {
 			w.WriteHeader(http.StatusTeapot)
 		}
-		w.Header().Set("X-Served-By", owner+"/"+name+"@"+version)
+		w.Header().Set("Openai-Served-By", owner+"/"+name+"@"+version)
 		_, _ = fmt.Fprintf(w, `{"model":%q}`, asked.Model)
 	})
 }
@@ -61,7 +61,7 @@ func TestModelIsUnambiguous(t *testing.T) {
 		if got.status != want {
 			t.Errorf("%s: %d, want %d: %s", body, got.status, want, got.body)
 		}
-		if served := got.header.Get("X-Served-By"); want == 200 && (served != "team-a/m1@v1" || got.body != `{"model":"engine-m1"}`) {
+		if served := got.header.Get("Openai-Served-By"); want == 200 && (served != "team-a/m1@v1" || got.body != `{"model":"engine-m1"}`) {
 			t.Errorf("%s: served by %q as %s", body, served, got.body)
 		} else if want != 200 {
 			errorOf(t, got)
@@ -118,7 +118,7 @@ func TestWhoseModel(t *testing.T) {
 		{keyAdmin, "m1", "ambiguous_model"},
 	} {
 		got := b.chat(c.key, strings.Replace(helloChat, "m1", c.ask, 1))
-		served := got.header.Get("X-Served-By")
+		served := got.header.Get("Openai-Served-By")
 		if got.status != 200 {
 			served = fmt.Sprint(errorOf(t, got).Code)
 		}

@@ -152,7 +152,7 @@ func TestPriority(t *testing.T) {
 	for i, c := range []struct{ name, key, priority string }{
 		{"batch", keyA, "batch"}, {"b-default", keyB, "interactive"}, {"a-default", keyA, "default"}, {"urgent", keyA, ""},
 	} {
-		header := []string{"X-Test-Name", c.name}
+		header := []string{"Openai-Test-Name", c.name}
 		if c.priority != "" {
 			header = append(header, "X-Modeldock-Priority", c.priority)
 		}
@@ -165,7 +165,7 @@ func TestPriority(t *testing.T) {
 	}
 	b.replica("p1", 1, func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		order = append(order, r.Header.Get("X-Test-Name"))
+		order = append(order, r.Header.Get("Openai-Test-Name"))
 		mu.Unlock()
 		_, _ = io.WriteString(w, wholeChat)
 	})

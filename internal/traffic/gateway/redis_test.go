@@ -52,14 +52,14 @@ func TestRedisIsSharedByGateways(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
 	gateways, _, _ := pair(t, traffic.Limits{Together: traffic.Rates{Concurrency: 6}}, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Hold") != "" {
+		if r.Header.Get("Openai-Hold") != "" {
 			<-hold
 		}
 		whole(wholeChat)(w, r)
 	})
 	answers := make(chan result, 60)
 	for i := range 60 {
-		go func() { answers <- gateways[i%2].chat(keyA, helloChat, "X-Hold", "1") }()
+		go func() { answers <- gateways[i%2].chat(keyA, helloChat, "Openai-Hold", "1") }()
 	}
 	for range 54 {
 		if r := <-answers; r.status != 429 {

@@ -105,7 +105,7 @@ func (h *hostile) serve(w http.ResponseWriter, r *http.Request) {
 	h.running.Add(1)
 	defer h.running.Add(-1)
 	_, _ = io.Copy(io.Discard, r.Body)
-	i, err := strconv.ParseUint(r.Header.Get("X-Stream"), 10, 64)
+	i, err := strconv.ParseUint(r.Header.Get("Openai-Stream"), 10, 64)
 	if err != nil {
 		h.t.Error(err)
 		return
@@ -198,7 +198,7 @@ func (h *hostile) one(i uint64) {
 		return
 	}
 	request.Header.Set("Authorization", "Bearer "+keyA)
-	request.Header.Set("X-Stream", strconv.FormatUint(i, 10))
+	request.Header.Set("Openai-Stream", strconv.FormatUint(i, 10))
 	request.Header.Set("X-Request-Id", strconv.FormatUint(i, 10))
 	leaves := plan.fate == fateStall || plan.fate == fateLeave
 	if leaves {
