@@ -162,7 +162,7 @@ func (c *cli) printConfig(cmd *cobra.Command) error {
 
 func settingOf(f *pflag.Flag) any {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
-		return list.GetSlice()
+		return append([]string{}, list.GetSlice()...) // none are a list, too
 	}
 	switch f.Value.Type() {
 	case "bool":

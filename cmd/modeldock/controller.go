@@ -48,7 +48,7 @@ func (c *cli) controllerCommand() *cobra.Command {
 	f.StringVar(&dsnFile, "mysql-dsn-file", "", "file with user:password@tcp(host:port)/database")
 	f.StringSliceVar(&o.Parts, "parts", o.Parts, "what to run, of "+strings.Join(app.ControllerParts(), ", "))
 	tlsFlags(f, &o.TLS)
-	connectionFlag(f, &o.Connections)
+	connectionFlags(f, &o.Connections, &o.Proxies)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
 	boundFlags(f, &o.Bounds)
 	f.DurationVar(&o.HeadWait, "head-wait", o.HeadWait, "how long a blocked request lets smaller ones pass")

@@ -42,7 +42,7 @@ func (c *cli) gatewayCommand() *cobra.Command {
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow listeners beyond loopback although there is no TLS")
 	tlsFlags(f, &o.TLS)
-	connectionFlag(f, &o.Connections)
+	connectionFlags(f, &o.Connections, &o.Proxies)
 	bodyFlag(f, &o.BodyMiB)
 	f.BoolVar(&accessLog, "access-log", false, "write one line of JSON to standard output for each request to /v1")
 	f.DurationVar(&o.StopGrace, "stop-grace", o.StopGrace, "how long running streams may go on at shutdown")
@@ -59,8 +59,9 @@ func tlsFlags(f *pflag.FlagSet, files *app.CertificateFiles) {
 	f.StringVar(&files.Key, "tls-key", "", "PEM file with its key")
 }
 
-func connectionFlag(f *pflag.FlagSet, most *int) {
-	f.IntVar(most, "max-connections", *most, "most callers that may be connected to --listen at once; one more is turned away")
+func connectionFlags(f *pflag.FlagSet, most *int, proxies *[]string) {
+	f.IntVar(most, "max-connections", *most, "most callers that may be connected to --listen at once; where there are as many, those without a request go first, and then one more is turned away")
+	f.StringSliceVar(proxies, "proxies", nil, "addresses or networks of proxies in front, which may have all of these connections; another address may have a quarter")
 }
 
 func bodyFlag(f *pflag.FlagSet, mib *int) {

@@ -46,7 +46,7 @@ func (c *cli) upCommand() *cobra.Command {
 	f.BoolVar(&o.Manual, "manual", o.Manual, "let the loops stand still; modeldock step runs them one round at a time")
 	f.BoolVar(&o.NoDemo, "no-demo", o.NoDemo, "start without tenants: pool \"default\" and the admin's key alone")
 	tlsFlags(f, &o.TLS)
-	connectionFlag(f, &o.Connections)
+	connectionFlags(f, &o.Connections, &o.Proxies)
 	bodyFlag(f, &o.BodyMiB)
 	f.BoolVar(&o.Insecure, "insecure", o.Insecure, "allow a listener beyond loopback although there is no TLS")
 	countFlags(f, &o.Counts, &redisAddress, &redisFile)

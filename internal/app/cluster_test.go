@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"modeldock.io/internal/traffic/gateway"
 )
 
 func keeper(c *fake.Clientset) *configMapStamps {
@@ -83,7 +85,7 @@ func TestOperatorMetricsJoinTheOthers(t *testing.T) {
 	t.Parallel()
 	c := newControl(t.Output())
 	c.ledger = openLedger(t, t.TempDir())
-	if err := c.registerMetrics(1); err != nil {
+	if err := c.registerMetrics(gateway.ConnectionBounds{Most: 1}); err != nil {
 		t.Fatal(err)
 	}
 	families, err := prometheus.Gatherers{c.registry, prometheus.GathererFunc(operatorMetrics)}.Gather()

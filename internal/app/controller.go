@@ -134,7 +134,7 @@ func (c *controller) build(ctx context.Context) error {
 	cfg.Scaling, cfg.Bounds, cfg.NoSleep = c.scaler, c.opts.Bounds, c.world.noSleep()
 	cfg.Restorer, cfg.SpoolDir = restorer{c.control, nil}, os.TempDir()
 	c.api = api.New(cfg)
-	return c.registerMetrics(c.opts.Connections)
+	return c.registerMetrics(connectionBounds(c.opts.Connections, c.opts.Proxies))
 }
 
 func (c *controller) runs(part string) bool { return slices.Contains(c.opts.Parts, part) }

@@ -48,6 +48,7 @@ type ControllerOptions struct {
 	Scaling        ScalingOptions
 	Bounds         budget.Bounds // of what one tenant may have stored
 	Connections    int           // the most callers at once
+	Proxies        []string      // addresses or networks whose connections are many callers'
 }
 
 // Drain is how a replica on a cluster ends.
@@ -103,7 +104,7 @@ func DefaultControllerOptions() ControllerOptions {
 
 // Validate returns every error at once, each saying what to write instead.
 func (o ControllerOptions) Validate() error {
-	errs := []error{validateListen("--listen", o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections)}
+	errs := []error{validateListen("--listen", o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), o.Cluster.validate(), o.Drain.validate(), o.GPU.validate(), o.Gateways.validate(o.Insecure), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections), validateProxies(o.Proxies)}
 	if o.OpsListen != "" {
 		errs = append(errs, validateListen("--ops-listen", o.OpsListen, o.Insecure))
 	}

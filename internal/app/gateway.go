@@ -40,6 +40,7 @@ type GatewayOptions struct {
 	StopGrace time.Duration
 	// Connections are the most callers at once.
 	Connections int
+	Proxies     []string // addresses or networks whose connections are many callers'
 	// BodyMiB bounds the memory for bodies of requests.
 	BodyMiB int
 }
@@ -58,7 +59,7 @@ func DefaultGatewayOptions() GatewayOptions {
 
 // Validate returns every error at once, each saying what to write instead.
 func (o GatewayOptions) Validate() error {
-	errs := []error{validateListen("--listen", o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), validateListen("--ops-listen", o.OpsListen, o.Insecure), validateToken(o.Token), o.Counts.Validate(), validateConnections(o.Connections), validateBodies(o.BodyMiB)}
+	errs := []error{validateListen("--listen", o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate(), validateListen("--ops-listen", o.OpsListen, o.Insecure), validateToken(o.Token), o.Counts.Validate(), validateConnections(o.Connections), validateBodies(o.BodyMiB), validateProxies(o.Proxies)}
 	if len(o.Control) == 0 {
 		errs = append(errs, errors.New("--control must name the URL of at least one controller's --gateway-listen"))
 	}
@@ -136,7 +137,7 @@ func (g *gatewayProcess) build(ctx context.Context) (err error) {
 	if g.tls, err = g.opts.TLS.config(time.Now, g.log); err != nil {
 		return err
 	}
-	if g.callers, err = gateway.NewConnections(g.opts.Connections, g.log, g.registry); err != nil {
+	if g.callers, err = gateway.NewConnections(connectionBounds(g.opts.Connections, g.opts.Proxies), g.log, g.registry); err != nil {
 		return err
 	}
 	if g.tells, err = openTelemetry(ctx, g.opts.AccessLog, g.log); err != nil {

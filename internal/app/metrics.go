@@ -26,7 +26,7 @@ const (
 
 // registerMetrics exports what the process itself, its verification and its
 // ledger have to show; gateway and recorder register their own.
-func (c *control) registerMetrics(connections int) (err error) {
+func (c *control) registerMetrics(connections gateway.ConnectionBounds) (err error) {
 	if c.callers, err = gateway.NewConnections(connections, c.log, c.registry); err != nil {
 		return err
 	}

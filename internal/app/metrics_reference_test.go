@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"modeldock.io/internal/delivery/local"
+
+	"modeldock.io/internal/traffic/gateway"
 )
 
 // referenceFile is made from the code: MODELDOCK_WRITE_DOCS=1 go test
@@ -51,7 +53,7 @@ func describe(t *testing.T, process string, from *prometheus.Registry) (all []de
 func ownMetrics(t *testing.T) []described {
 	t.Helper()
 	c := newControl(io.Discard)
-	if err := c.registerMetrics(1); err != nil {
+	if err := c.registerMetrics(gateway.ConnectionBounds{Most: 1}); err != nil {
 		t.Fatal(err)
 	}
 	g := &gatewayProcess{opts: DefaultGatewayOptions(), log: slog.New(slog.DiscardHandler), registry: prometheus.NewRegistry(), health: newHealth(time.Now)}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +41,7 @@ type UpOptions struct {
 	Bounds    budget.Bounds // of what one tenant may have stored
 	// Connections are the most callers at once.
 	Connections int
+	Proxies     []string // addresses or networks whose connections are many callers'
 	// BodyMiB bounds the memory for bodies of requests to models.
 	BodyMiB   int
 	AccessLog io.Writer // gets one line for each call of a model; nil for none
@@ -88,6 +90,34 @@ func validateConnections(most int) error {
 	return nil
 }
 
+func validateProxies(proxies []string) error {
+	var errs []error
+	for _, text := range proxies {
+		if _, err := proxyNetwork(text); err != nil {
+			errs = append(errs, fmt.Errorf("--proxies must be addresses or networks such as 10.0.0.7 or 10.0.0.0/24; got %q", text))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func proxyNetwork(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	return netip.ParsePrefix(text)
+}
+
+// connectionBounds are those of validated options.
+func connectionBounds(most int, proxies []string) gateway.ConnectionBounds {
+	b := gateway.ConnectionBounds{Most: most}
+	for _, text := range proxies {
+		if network, err := proxyNetwork(text); err == nil {
+			b.Proxies = append(b.Proxies, network)
+		}
+	}
+	return b
+}
+
 const (
 	defaultBodyMiB = gateway.DefaultBodyMemory >> 20
 	// leastBodyMiB lets in one body of the largest size.
@@ -117,7 +147,7 @@ const (
 // Validate returns every error at once, each saying what to write instead.
 func (o UpOptions) Validate() error {
 	errs := []error{validateListen("--listen", o.Listen, o.Insecure || o.TLS.given()), o.TLS.validate()}
-	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections), validateBodies(o.BodyMiB))
+	errs = append(errs, o.validateStore(), o.Counts.Validate(), o.Scaling.validate(), validateBounds(o.Bounds), validateConnections(o.Connections), validateBodies(o.BodyMiB), validateProxies(o.Proxies))
 	if o.OpsListen != "" {
 		errs = append(errs, validateListen("--ops-listen", o.OpsListen, o.Insecure))
 	}

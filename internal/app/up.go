@@ -111,7 +111,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 		return errors.Join(err, p.ledger.Close())
 	}
 	p.buildAPI()
-	if err = errors.Join(p.registerMetrics(p.opts.Connections), p.registry.Register(p.replicas)); err != nil {
+	if err = errors.Join(p.registerMetrics(connectionBounds(p.opts.Connections, p.opts.Proxies)), p.registry.Register(p.replicas)); err != nil {
 		return errors.Join(err, p.ledger.Close())
 	}
 	return nil

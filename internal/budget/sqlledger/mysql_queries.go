@@ -203,7 +203,9 @@ func (m *mysqlQueries) AuditBefore(ctx context.Context, arg sqlitequery.AuditBef
 }
 
 func (m *mysqlQueries) InferencesFrom(ctx context.Context, arg sqlitequery.InferencesFromParams) ([]sqlitequery.InferencesFromRow, error) {
-	return each(func(r mysqlquery.InferencesFromRow) sqlitequery.InferencesFromRow { return sqlitequery.InferencesFromRow(r) })(m.q.InferencesFrom(ctx, mysqlquery.InferencesFromParams{
+	return each(func(r mysqlquery.InferencesFromRow) sqlitequery.InferencesFromRow {
+		return sqlitequery.InferencesFromRow(r)
+	})(m.q.InferencesFrom(ctx, mysqlquery.InferencesFromParams{
 		Tenant: arg.Tenant, Limit: limit32(arg.Limit), Offset: limit32(arg.Offset),
 	}))
 }

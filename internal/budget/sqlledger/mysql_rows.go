@@ -246,7 +246,9 @@ func (m *mysqlQueries) CountInferences(ctx context.Context) (int64, error) {
 }
 
 func (m *mysqlQueries) InferenceHolders(ctx context.Context) ([]sqlitequery.InferenceHoldersRow, error) {
-	return each(func(r mysqlquery.InferenceHoldersRow) sqlitequery.InferenceHoldersRow { return sqlitequery.InferenceHoldersRow(r) })(m.q.InferenceHolders(ctx))
+	return each(func(r mysqlquery.InferenceHoldersRow) sqlitequery.InferenceHoldersRow {
+		return sqlitequery.InferenceHoldersRow(r)
+	})(m.q.InferenceHolders(ctx))
 }
 
 func (m *mysqlQueries) PruneTenantFrom(ctx context.Context, arg sqlitequery.PruneTenantFromParams) (int64, error) {

@@ -95,22 +95,38 @@ func protocols() *http.Protocols {
 
 // tcpOf looks through what a connection is wrapped in.
 func tcpOf(c net.Conn) *net.TCPConn {
-	for {
-		switch inner := c.(type) {
-		case *net.TCPConn:
-			return inner
-		case *countedConn:
-			c = inner.Conn
-		case *wordedConn:
-			c = inner.Conn
-		case *securedConn:
-			c = inner.Conn
-		case *tls.Conn:
-			c = inner.NetConn()
-		default:
-			return nil
+	for c != nil {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			return tcp
 		}
+		c = innerOf(c)
 	}
+	return nil
+}
+
+// countedOf is the same for the connection that is counted, if there is one.
+func countedOf(c net.Conn) *countedConn {
+	for c != nil {
+		if counted, ok := c.(*countedConn); ok {
+			return counted
+		}
+		c = innerOf(c)
+	}
+	return nil
+}
+
+func innerOf(c net.Conn) net.Conn {
+	switch outer := c.(type) {
+	case *countedConn:
+		return outer.Conn
+	case *wordedConn:
+		return outer.Conn
+	case *securedConn:
+		return outer.Conn
+	case *tls.Conn:
+		return outer.NetConn()
+	}
+	return nil
 }
 
 // watchPeer finds out about a caller who vanished without a word: probes while

@@ -75,9 +75,12 @@ func answeredBy(handler http.Handler) http.Handler {
 	})
 }
 
-// connState hears from the server when an answer is complete: the next words
-// are about the next request.
+// connState hears from the server what its connections do. When an answer is
+// complete, the next words are about the next request.
 func connState(c net.Conn, state http.ConnState) {
+	if counted := countedOf(c); counted != nil {
+		counted.is(state)
+	}
 	if own, ok := c.(interface{ worded() *wordedConn }); ok && state == http.StateIdle {
 		own.worded().answering.Store(false)
 	}
