@@ -156,7 +156,7 @@ func TestAFloodLosesItsOwnRecords(t *testing.T) {
 			inOrder[i.Tenant] = i.RequestID
 		}
 	}
-	if others < calm || stored+int(r.Dropped()) != flood+others { //nolint:gosec // small
+	if others < calm || stored+int(r.Dropped()) != flood+others {
 		t.Errorf("%d records of others are stored, %d in all, %d were dropped", others, stored, r.Dropped())
 	}
 	if lastOther > 2000 {

@@ -9,5 +9,5 @@ import "syscall"
 func openFilesLimit() (uint64, bool) {
 	var limit syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
-	return uint64(limit.Cur), err == nil //nolint:unconvert,gosec // signed on some systems, and never negative
+	return uint64(limit.Cur), err == nil //nolint:unconvert // signed on some systems, and never negative
 }
