@@ -67,8 +67,9 @@ func (r *bodyRoom) full(n, mine, all int64) error {
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// Pace is how slowly a request's body may come: at Rate on the average, once
-// Grace is over.
+// Pace is how slowly a request's body may come: what Rate brings within Grace,
+// or the rest, has to be there within one and a half times that. What came
+// faster before is no credit for a pause.
 type Pace struct {
 	Grace time.Duration // default 10 s
 	Rate  int64         // bytes per second; default 16 KiB
@@ -87,18 +88,19 @@ type pacer struct {
 // is their clock.
 func (p *pacer) begin() {
 	p.begun = time.Now()
-	p.came(0)
+	p.move(p.begun, 0)
 }
 
-// came moves the deadline on where enough was read. As much as half of the
-// grace brings is always allowed in advance, so that few reads move it.
+// came moves the deadline on where enough was read.
 func (p *pacer) came(read int64) {
-	if read < p.next {
-		return
+	if read >= p.next {
+		p.move(time.Now(), read)
 	}
-	p.next = read + int64(p.Grace.Seconds()*float64(p.Rate)/2)
-	late := p.Grace + time.Duration(float64(p.next)/float64(p.Rate)*float64(time.Second))
-	_ = p.control.SetReadDeadline(p.begun.Add(late)) // what has no deadline is no connection
+}
+
+func (p *pacer) move(now time.Time, read int64) {
+	p.next = read + int64(p.Grace.Seconds()*float64(p.Rate))
+	_ = p.control.SetReadDeadline(now.Add(p.Grace + p.Grace/2)) // what has no deadline is no connection
 }
 
 // over lets the connection rest: its next words are another request's.
@@ -107,7 +109,7 @@ func (p *pacer) over() { _ = p.control.SetReadDeadline(time.Time{}) }
 func (p *pacer) tooSlow(read int64) error {
 	return &failure{
 		status: http.StatusRequestTimeout, kind: typeRequest, code: "body_too_slow", outcome: traffic.RejectedLimit,
-		message: fmt.Sprintf("%d bytes of the request body came in %s, which is less than the %d per second that are asked for after %s; send it anew, without pauses",
-			read, time.Since(p.begun).Round(time.Second), p.Rate, p.Grace),
+		message: fmt.Sprintf("the request body came too slowly: %d bytes in %s, and then less than %d bytes per second; send it anew, without pauses",
+			read, time.Since(p.begun).Round(time.Second), p.Rate),
 	}
 }

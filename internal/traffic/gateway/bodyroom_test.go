@@ -117,18 +117,18 @@ func TestBodiesStayCountedWhileTheyAreSent(t *testing.T) {
 // also where nobody wants it; one that only comes slowly is not.
 func TestBodiesHaveAPace(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(cfg *gateway.Config) { cfg.Pace = gateway.Pace{Grace: time.Second, Rate: 100} })
+	b := setup(t, func(cfg *gateway.Config) { cfg.Pace = gateway.Pace{Grace: 4 * time.Second, Rate: 25} })
 	b.echo("team-a", "m1", "v1")
 	const length = 10_000
-	slow := b.upload(keyA, length, `{"model":"m1","messages":[{"role":"user","content":"`) // a second per hundred bytes
-	stalled := b.upload(keyA, length, "{")
+	begin := `{"model":"m1","messages":[{"role":"user","content":"`
+	slow := b.upload(keyA, length, begin)                                  // a hundred bytes have six seconds
+	stalled := b.upload(keyA, length, begin+strings.Repeat("a", length/2)) // it was fast before
 	unwanted := b.upload("mdk_none_none", length, "{")
-	filler := strings.Repeat("a", 1000) // allows ten seconds more
-	sent := 51
-	for range 5 {
+	filler, sent := strings.Repeat("a", 200), len(begin)
+	for range 16 {
 		_, _ = io.WriteString(slow, filler)
 		sent += len(filler)
-		time.Sleep(400 * time.Millisecond) // its pace
+		time.Sleep(500 * time.Millisecond) // its pace: longer than six seconds in all
 	}
 	_, _ = io.WriteString(slow, strings.Repeat("a", length-sent-5)+`"}]} `)
 	if got := readResult(t, bufio.NewReader(slow)); got.status != http.StatusOK {
