@@ -70,6 +70,9 @@ type Config struct {
 	// Waiting bounds what waits for all models together; zero values get
 	// defaults.
 	Waiting waitroom.Bounds
+	// Verify judges new connections to endpoints that have a UserID; nil
+	// believes whoever answers.
+	Verify upstream.Verify
 	// ProgressEvery is the pause between two comments for a caller who asked
 	// for progress; default 5 s.
 	ProgressEvery time.Duration
@@ -110,7 +113,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = DefaultMaxBody
 	}
-	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), engines: upstream.New(cfg.Clock)}
+	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), engines: upstream.New(cfg.Clock, cfg.Verify)}
 	g.room = g.newRoom()
 	var err error
 	if g.metrics, err = newMetrics(g); err != nil {
