@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,21 @@ type AuditEntry struct {
 // ByTenant reports whether a tenant made the change: what tenants do never
 // makes the audit forget what others did.
 func (e AuditEntry) ByTenant() bool { return strings.HasPrefix(e.Who, string(RoleTenant)+" ") }
+
+// AuditShare is how many entries each tenant may keep so that all tenants
+// together keep at most so many: what is too much is taken from those that
+// have the most. held are their numbers.
+func AuditShare(held []int64, keep int64) int64 {
+	held = slices.Sorted(slices.Values(held))
+	for i, n := range held {
+		share := keep / int64(len(held)-i)
+		if n > share {
+			return share
+		}
+		keep -= n
+	}
+	return math.MaxInt64 // there is room for all
+}
 
 // AuditStep bounds how many entries one page looks at, however few of them
 // match: the audit is long, and its reader one of many.
