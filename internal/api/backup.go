@@ -101,7 +101,7 @@ func (s handlers) ImportLedger(c *gin.Context) {
 	}
 	caller := who(c).KeyID
 	contents, err := s.Restorer.Import(c.Request.Context(), doc, caller)
-	s.audit(c, "", err, fmt.Sprintf("%d bytes", size))
+	s.audit(c, "", err, fmt.Sprintf("%d bytes, audit rows from before: %d", size, contents.Audit))
 	if err != nil {
 		s.fail(c, err)
 		return

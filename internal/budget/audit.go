@@ -24,6 +24,22 @@ type AuditEntry struct {
 // makes the audit forget what others did.
 func (e AuditEntry) ByTenant() bool { return strings.HasPrefix(e.Who, string(RoleTenant)+" ") }
 
+// imported begins the source of what a document brought.
+const imported = "imported"
+
+// maxSource is what the databases hold of a source.
+const maxSource = 255
+
+// Imported is the entry as a document brings it: nobody here has seen that it
+// was done, or from where.
+func (e AuditEntry) Imported() AuditEntry {
+	if e.Source != imported && !strings.HasPrefix(e.Source, imported+" ") {
+		e.Source = strings.TrimSpace(imported + " " + e.Source)
+	}
+	e.Source = strings.ToValidUTF8(e.Source[:min(len(e.Source), maxSource)], "")
+	return e
+}
+
 // AuditShare is how many entries each tenant may keep so that all tenants
 // together keep at most so many: what is too much is taken from those that
 // have the most. held are their numbers.

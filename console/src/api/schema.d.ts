@@ -1413,7 +1413,7 @@ export interface components {
             why?: string;
             /** @description Whose things were changed */
             tenant?: string;
-            /** @description The caller's address; behind a proxy, whom it said that it speaks for */
+            /** @description The caller's address; behind a proxy, whom it said that it speaks for. It begins with "imported" where a document of POST /ledger/import says so, which nobody here has seen */
             source?: string;
         };
         AuditList: {

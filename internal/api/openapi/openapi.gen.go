@@ -681,7 +681,7 @@ type AuditEntry struct {
 	// Result "ok", or why it failed
 	Result string `json:"result"`
 
-	// Source The caller's address; behind a proxy, whom it said that it speaks for
+	// Source The caller's address; behind a proxy, whom it said that it speaks for. It begins with "imported" where a document of POST /ledger/import says so, which nobody here has seen
 	Source *string `json:"source,omitempty"`
 
 	// Tenant Whose things were changed
