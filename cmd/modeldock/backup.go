@@ -48,7 +48,7 @@ func (c *cli) ledgerExport(ctx context.Context, file string, overwrite bool) err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if file == "" {
-		_, err := io.Copy(c.out, resp.Body)
+		_, err := io.Copy(screen(c.out), resp.Body)
 		return failed(brokenOff(err))
 	}
 	return failed(putFile(file, overwrite, resp.Body))

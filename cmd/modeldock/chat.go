@@ -85,6 +85,7 @@ func (c *cli) chat(ctx context.Context, conn *connection, model, prompt string, 
 func (c *cli) relayChat(r io.Reader, start time.Time) (first time.Duration, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 4<<20)
+	out := screen(c.out)
 	for lines.Scan() {
 		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
 		if !ok {
@@ -105,7 +106,7 @@ func (c *cli) relayChat(r io.Reader, start time.Time) (first time.Duration, err 
 			if choice.Delta.Content != "" && first == 0 {
 				first = time.Since(start)
 			}
-			_, _ = io.WriteString(c.out, choice.Delta.Content)
+			_, _ = io.WriteString(out, choice.Delta.Content)
 		}
 	}
 	return first, fmt.Errorf("the stream ended without [DONE]: %w", firstErr(lines.Err(), io.ErrUnexpectedEOF))

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"sigs.k8s.io/yaml"
 
@@ -38,7 +37,7 @@ func checkOutput(format string) error {
 func (c *cli) print(v any, names []string, t table) error {
 	switch c.opts.output {
 	case "json":
-		enc := json.NewEncoder(c.out)
+		enc := json.NewEncoder(screen(c.out))
 		enc.SetIndent("", "  ")
 		return failed(enc.Encode(v))
 	case "yaml":
@@ -46,11 +45,11 @@ func (c *cli) print(v any, names []string, t table) error {
 		if err != nil {
 			return failed(fmt.Errorf("encode YAML: %w", err))
 		}
-		_, err = c.out.Write(data)
+		_, err = screen(c.out).Write(data)
 		return failed(err)
 	case "name":
 		for _, n := range names {
-			_, _ = fmt.Fprintln(c.out, n)
+			_, _ = fmt.Fprintln(c.out, plain(n))
 		}
 		return nil
 	default:
@@ -87,7 +86,7 @@ func clip(s string) string {
 // may carry what other people's programs have printed.
 func plain(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if hidden(r) {
 			return ' '
 		}
 		return r
@@ -131,11 +130,7 @@ const (
 
 // paint colours s on a terminal unless NO_COLOR is set.
 func (c *cli) paint(colour, s string) string {
-	f, ok := c.out.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return s
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || !isTerminal(c.out) {
 		return s
 	}
 	return "\x1b[" + colour + "m" + s + "\x1b[0m"

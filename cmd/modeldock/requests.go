@@ -264,7 +264,7 @@ func (c *cli) logsCommand() *cobra.Command {
 				return err
 			}
 			defer func() { _ = resp.Body.Close() }()
-			_, err = io.Copy(c.out, resp.Body)
+			_, err = io.Copy(screen(c.out), resp.Body)
 			if interrupted(cmd.Context()) {
 				return nil
 			}

@@ -33,6 +33,7 @@ type options struct {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, s streams) int {
+	s.err = screen(s.err) // what is told there repeats what others said
 	c := &cli{streams: s}
 	root := c.root()
 	root.SetArgs(args)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -64,7 +63,7 @@ func (c *cli) topCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			live := !once && (c.opts.output == "" || c.opts.output == "table") && c.onTerminal()
+			live := !once && (c.opts.output == "" || c.opts.output == "table") && isTerminal(c.out)
 			for {
 				u, err := readUse(cmd.Context(), conn)
 				if err != nil && (!live || !passing(err)) {
@@ -91,15 +90,6 @@ func (c *cli) topCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "show it once and end")
 	return cmd
-}
-
-func (c *cli) onTerminal() bool {
-	f, ok := c.out.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func readUse(ctx context.Context, conn *connection) (use, error) {

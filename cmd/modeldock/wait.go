@@ -15,7 +15,7 @@ const pollEvery = 200 * time.Millisecond
 var fatalReasons = map[string]bool{"ModelLoadFailed": true, "CrashLooping": true, "ImagePullFailed": true, "NameTaken": true, "ExceedsQuota": true, "ExceedsPool": true}
 
 // blockedReasons are exit 4, not 3, when the time is up.
-var blockedReasons = map[string]bool{"QuotaBlocked": true, "PoolBlocked": true, "NoFragmentFits": true, "ReleaseBlocked": true, "NotOwned": true, "ReplicaFailure": true, "ProgressDeadlineExceeded": true}
+var blockedReasons = map[string]bool{"QuotaBlocked": true, "PoolBlocked": true, "NoFragmentFits": true, "ReleaseBlocked": true, "NotOwned": true, "ReplicaFailure": true, "ProgressDeadlineExceeded": true, "PortTaken": true}
 
 func (c *cli) fetch(ctx context.Context, conn *connection, id string) (openapi.Request, error) {
 	doc, err := document200(conn.api.GetRequestWithResponse(ctx, id, &openapi.GetRequestParams{Tenant: conn.whose()}))

@@ -107,6 +107,7 @@ type Server struct {
 	following *places       // held by each log that is followed
 	exporting chan struct{} // held by the one export under way
 	replaying *places       // held by each simulation under way
+	askAgain  time.Duration // see identifyAgain
 	signIns   *signIns
 	// Refusals because of an outage are counted, not told one by one.
 	away   *outage.Log // of the ledger
@@ -116,7 +117,7 @@ type Server struct {
 // New builds the server; Handler serves it.
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, log: cfg.Logger, exporting: make(chan struct{}, 1), replaying: newPlaces(1, maxReplays)}
-	s.BodyTime = cmp.Or(s.BodyTime, bodyTime)
+	s.BodyTime, s.askAgain = cmp.Or(s.BodyTime, bodyTime), identifyAgain
 	s.turns, s.following = newTurns(), newPlaces(maxPerKey, maxSubscribers)
 	s.signIns = newSignIns(cfg.Clock)
 	s.away, s.unread = outage.New(s.log, cfg.Clock, "ledger unavailable"), outage.New(s.log, cfg.Clock, "what runs cannot be read")

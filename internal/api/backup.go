@@ -74,7 +74,9 @@ func (s handlers) ExportLedger(c *gin.Context) {
 	switch {
 	case err == nil:
 	case c.Writer.Written():
-		s.log.Error("export broken off", "error", err)
+		if c.Request.Context().Err() == nil { // nobody has left
+			s.log.Error("export broken off", "error", err)
+		}
 		panic(http.ErrAbortHandler) // what is out is cut, so that nobody takes it for a whole one
 	default:
 		c.Writer.Header().Del("Content-Disposition")
@@ -99,7 +101,7 @@ func (s handlers) ImportLedger(c *gin.Context) {
 	}
 	caller := who(c).KeyID
 	contents, err := s.Restorer.Import(c.Request.Context(), doc, caller)
-	s.audit(c, "", err, fmt.Sprintf("%d bytes", size))
+	s.audit(c, "", err, fmt.Sprintf("%d bytes, audit rows from before: %d", size, contents.Audit))
 	if err != nil {
 		s.fail(c, err)
 		return

@@ -145,6 +145,8 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		return &problem{http.StatusConflict, codeConflict, err.Error(), ""}
 	case cutOff(c):
 		return &problem{http.StatusServiceUnavailable, codeUnavailable, "this process stops and has ended the call before its answer; send it again, the same request may be sent safely", ""}
+	case ofCaller(c, err):
+		return &problem{http.StatusServiceUnavailable, codeUnavailable, "the caller left before the answer", ""}
 	case errors.Is(err, scaler.ErrUnread):
 		failed(c, s.unread, err)
 		return &problem{http.StatusServiceUnavailable, codeUnavailable, "what runs cannot be read right now; ask again in a moment", ""}
@@ -170,6 +172,14 @@ func failed(c *gin.Context, by *outage.Log, err error) {
 	if c.Request.Context().Err() == nil {
 		by.Failed(err, "method", c.Request.Method, "path", c.FullPath())
 	}
+}
+
+// ofCaller tells that a call ends because its caller has left, which is no
+// outage and worth no line: whoever can connect could write the log full.
+func ofCaller(c *gin.Context, err error) bool {
+	ctx := c.Request.Context()
+	return errors.Is(ctx.Err(), context.Canceled) && errors.Is(context.Cause(ctx), context.Canceled) &&
+		(errors.Is(err, context.Canceled) || errors.Is(err, budget.ErrUnavailable) || errors.Is(err, scaler.ErrUnread))
 }
 
 // subjectOf names what a path's id stands for, for "no such …".

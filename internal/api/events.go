@@ -31,6 +31,10 @@ var topics = []string{"request", "model", "node", "quota", "ledger"}
 // topicReset is no topic that a client can choose: every stream gets it.
 const topicReset = "reset"
 
+// topicRefused is the last event of a stream whose caller's key or session is
+// not valid any more.
+const topicRefused = "refused"
+
 const resetEvent = "event: reset\ndata: {}\n\n"
 
 const (
@@ -160,8 +164,16 @@ func (s *Server) stream(c *gin.Context, ch chan Event, wanted []string) {
 	}
 	alive := send(resetEvent)
 	p := who(c)
+	valid, end := s.untilRefused(c)
+	defer end()
 	for alive {
 		select {
+		case <-valid.Done():
+			if why := refusal(valid); why != nil { // else the caller has left
+				data, _ := json.Marshal(map[string]string{"message": why.Error()}) // strings only
+				send("event: %s\ndata: %s\n\n", topicRefused, data)
+			}
+			return
 		case e, open := <-ch:
 			if !open {
 				return
@@ -173,24 +185,12 @@ func (s *Server) stream(c *gin.Context, ch chan Event, wanted []string) {
 				alive = send("event: %s\ndata: %s\n\n", e.Topic, data)
 			}
 		case <-tick.C:
-			if _, err := s.Identify(c.Request); refused(err) {
-				return // the key was revoked or has expired meanwhile
-			}
 			alive = send(": keep-alive\n\n")
-		case <-c.Request.Context().Done():
-			return
 		case <-s.Hub.closed:
 			send(": this process stops; connect again\n\n")
 			return
 		}
 	}
-}
-
-// refused reports whether err is about the credential; a ledger that cannot
-// be read at this moment ends no stream.
-func refused(err error) bool {
-	var p *problem
-	return errors.As(err, &p)
 }
 
 // visible keeps other tenants' names and ids away from a tenant; hints about

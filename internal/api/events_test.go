@@ -2,11 +2,15 @@ package api
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"modeldock.io/internal/budget"
 )
 
 // feed is an open event stream.
@@ -55,6 +59,18 @@ func (f feed) sees(lines ...string) {
 		if got, _ := f.next(); got != want {
 			f.Fatalf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// last is the last line of a stream that ends.
+func (f feed) last() (line string) {
+	f.Helper()
+	for {
+		next, open := f.next()
+		if !open {
+			return line
+		}
+		line = next
 	}
 }
 
@@ -168,9 +184,57 @@ func TestStreamsEndWhenTheHubCloses(t *testing.T) {
 func TestStreamsEndWithTheirKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.hub.quiet = time.Millisecond
+	b.hub.quiet, b.server.askAgain = time.Millisecond, 20*time.Millisecond
 	f := b.open(b.a, "")
 	f.sees(": keep-alive")
 	b.ok(b.ledger.RevokeKey(t.Context(), idOf(b.a)))
-	f.ends()
+	if last := f.last(); last != `data: {"message":"the key `+idOf(b.a)+` is revoked or has expired: ask an admin for a new one"}` {
+		t.Errorf("the last words are %s", last)
+	}
+	b.hub.quiet = time.Hour // no comment reminds of it
+	expiring := b.key(budget.RoleTenant, "team-b", time.Hour)
+	f = b.open(expiring, "")
+	b.skew.Store(int64(2 * time.Hour))
+	if last := f.last(); !strings.Contains(last, "has expired") {
+		t.Errorf("the last words are %s", last)
+	}
+	if identifyAgain >= 5*time.Second {
+		t.Errorf("a key is looked at every %s", identifyAgain)
+	}
+}
+
+// A followed log ends with its key, too, whatever the engine goes on to say.
+func TestFollowedLogsEndWithTheirKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server.askAgain = 20 * time.Millisecond
+	b.target.logs = func(ctx context.Context, _ string, _ int, _ bool) (io.ReadCloser, error) {
+		in, out := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(out, "half a li")
+			<-ctx.Done()
+			_ = out.Close()
+		}()
+		return in, nil
+	}
+	b.submit(b.a, "one")
+	r := b.request("GET", "/requests/one/logs?follow=1", "")
+	r.Header.Set("Authorization", "Bearer "+b.a)
+	resp, err := http.DefaultClient.Do(r)
+	b.ok(err)
+	defer func() { _ = resp.Body.Close() }()
+	b.ok(b.ledger.RevokeKey(t.Context(), idOf(b.a)))
+	got := make(chan string, 1)
+	go func() {
+		all, _ := io.ReadAll(resp.Body)
+		got <- string(all)
+	}()
+	select {
+	case text := <-got:
+		if text != "half a li\n[modeldock: the key "+idOf(b.a)+" is revoked or has expired: ask an admin for a new one]\n" {
+			t.Errorf("it was %q", text)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("it goes on")
+	}
 }

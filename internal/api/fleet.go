@@ -144,7 +144,7 @@ func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsP
 		s.fail(c, invalid("tail", "tail must be an integer from 0 to %d; got %d", maxTail, tail))
 		return
 	}
-	follow, ctx := value(params.Follow, false), c.Request.Context()
+	follow, ctx := follows(c), c.Request.Context()
 	if follow {
 		leave, err := takeStream(s.following, who(c).KeyID, "followed logs")
 		if err != nil {
@@ -153,6 +153,8 @@ func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsP
 		}
 		defer leave()
 		var end func()
+		ctx, end = s.untilRefused(c)
+		defer end()
 		ctx, end = s.Hub.untilClosed(ctx)
 		defer end()
 	}
@@ -174,8 +176,10 @@ func (s handlers) GetLogs(c *gin.Context, id openapi.ID, params openapi.GetLogsP
 	c.Header("X-Content-Type-Options", "nosniff")
 	c.Status(http.StatusOK)
 	copyFlushing(c.Writer, logs)
-	if follow && s.Hub.isClosed() {
-		_, _ = io.WriteString(c.Writer, "\n[modeldock: this process stops; follow again]\n")
+	if why := refusal(ctx); why != nil {
+		_, _ = io.WriteString(c.Writer, lastWords(why.Error()))
+	} else if follow && s.Hub.isClosed() {
+		_, _ = io.WriteString(c.Writer, lastWords("this process stops; follow again"))
 	}
 }
 

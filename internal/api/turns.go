@@ -102,7 +102,7 @@ func endless(c *gin.Context) bool {
 	case "/events":
 		return true
 	case "/requests/:id/logs":
-		return c.Query("follow") != "" && c.Query("follow") != "false"
+		return follows(c)
 	}
 	return false
 }

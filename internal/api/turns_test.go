@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +57,47 @@ func TestATenantHasSoManyCallsAtOnce(t *testing.T) {
 	defer b.server.turns.mu.Unlock()
 	if len(b.server.turns.callers) != 0 {
 		t.Errorf("%d callers are still remembered", len(b.server.turns.callers))
+	}
+}
+
+// Whatever a truth value is written like, a log is followed exactly where the
+// call has no place among the caller's others.
+func TestFollowIsReadOneWay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var followed atomic.Bool
+	b.target.logs = func(_ context.Context, _ string, _ int, follow bool) (io.ReadCloser, error) {
+		followed.Store(follow)
+		return io.NopCloser(strings.NewReader("one\n")), nil
+	}
+	b.submit(b.a, "one")
+	end := make([]func(), 0, maxCalls)
+	for range maxCalls { // all of the tenant's places
+		leave, err := b.server.turns.take(t.Context(), "tenant team-a")
+		b.ok(err)
+		end = append(end, leave)
+	}
+	b.server.turns.wait = time.Millisecond
+	defer func() {
+		for _, leave := range end {
+			leave()
+		}
+	}()
+	for _, yes := range []string{"1", "t", "T", "true", "TRUE", "True"} {
+		followed.Store(false)
+		b.ask(b.a, "GET", "/requests/one/logs?follow="+yes, "").is(200)
+		if !followed.Load() {
+			t.Errorf("follow=%s does not follow", yes)
+		}
+	}
+	for _, no := range []string{"0", "f", "F", "false", "FALSE", "False"} {
+		b.ask(b.a, "GET", "/requests/one/logs?follow="+no, "").fails(429, "too_many_requests")
+	}
+	b.ask(b.a, "GET", "/requests/one/logs", "").fails(429, "too_many_requests")
+	for _, bad := range []string{"yes", "2", "tRue", "%20true", "true&follow=false", "false&follow=true"} {
+		if status := b.ask(b.a, "GET", "/requests/one/logs?follow="+bad, "").status; status != 400 && status != 429 {
+			t.Errorf("follow=%s answers %d", bad, status)
+		}
 	}
 }
 

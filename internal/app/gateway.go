@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"modeldock.io/internal/delivery/local"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/feed"
 	"modeldock.io/internal/traffic/gateway"
@@ -159,7 +160,7 @@ func (g *gatewayProcess) build(ctx context.Context) (err error) {
 	g.gateway, err = gateway.New(g.tells.configure(gateway.Config{
 		Snapshot: g.feed.Snapshot, Refresh: g.feed.Refresh, Table: g.table, Recorder: g.recorder, Logger: g.log,
 		Limiter: g.counts.limiter, Results: g.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(g.feed.Snapshot(), tenant) },
-		Principal: g.consoleUser, Registerer: g.registry, Wake: g.wake, BodyMemory: int64(g.opts.BodyMiB) << 20,
+		Principal: g.consoleUser, Registerer: g.registry, Wake: g.wake, BodyMemory: int64(g.opts.BodyMiB) << 20, Verify: local.CheckEngine,
 	}))
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)
@@ -195,7 +196,10 @@ func (g *gatewayProcess) serve(ctx context.Context, front, ops net.Listener, out
 	followed := make(chan error, 1)
 	go func() { followed <- g.opts.Endpoints.follow(work, g.feed, g.table.Set, g.log) }()
 	watched := make(chan struct{})
-	go func() { defer close(watched); signals.New(signals.Config{Table: g.table}).Run(work) }()
+	go func() {
+		defer close(watched)
+		signals.New(signals.Config{Table: g.table, Verify: local.CheckEngine}).Run(work)
+	}()
 	told := make(chan struct{})
 	go func() { defer close(told); g.tellMachine(work) }()
 	fed := make(chan struct{})

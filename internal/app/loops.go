@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"modeldock.io/internal/delivery/local"
 	"modeldock.io/internal/traffic/signals"
 )
 
@@ -53,7 +54,9 @@ func (p *platform) startLoops(ctx context.Context) {
 	snapshots, seen := p.moved.listen(), p.observed.listen()
 	p.run(func() { p.directory.run(ctx, merge(ctx, snapshots, seen)) })
 	p.run(func() { p.every(ctx, "count sign-ins", pruneEvery, p.countSignIns) })
-	p.run(func() { signals.New(signals.Config{Table: p.table, Clock: p.clock}).Run(ctx) })
+	p.run(func() {
+		signals.New(signals.Config{Table: p.table, Clock: p.clock, Verify: local.CheckEngine}).Run(ctx)
+	})
 	if !p.opts.Manual {
 		p.startAccounts(ctx, parts{admit: true, deliver: true})
 		moved, changed := p.moved.listen(), p.observed.listen()

@@ -20,6 +20,8 @@ func TestMain(m *testing.M) {
 			os.Exit(supervise.Main(os.Args[2:]))
 		case simulated.Subcommand:
 			os.Exit(simulated.Main(os.Args[2:]))
+		case leavingSubcommand:
+			os.Exit(leavingMain(os.Args[2]))
 		case crashSubcommand:
 			var c crashPoint
 			c.at("ack") // not armed

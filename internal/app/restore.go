@@ -56,7 +56,7 @@ func (r restorer) Import(ctx context.Context, doc io.ReadSeeker, keep string) (b
 	// this waits for its end, also when the caller has left.
 	ctx = context.WithoutCancel(ctx)
 	c.doubt.Halt("a ledger is being imported; this takes moments")
-	if err := c.ledger.Import(ctx, head, reader.Rows(), keep); err != nil {
+	if err := c.ledger.Import(ctx, head, backup.Imported(reader.Rows()), keep); err != nil {
 		after, _, lost := c.ledger.Identity(ctx)
 		if lost != nil || after == before {
 			c.goOn(ctx)

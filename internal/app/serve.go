@@ -212,7 +212,9 @@ func (p *platform) consolePrincipal(r *http.Request) (traffic.Key, error) {
 		return traffic.Key{}, &gateway.Refusal{Status: status, Code: "session_refused", Message: message}
 	}
 	if err != nil {
-		p.unchecked.Failed(err)
+		if r.Context().Err() == nil { // the caller waits
+			p.unchecked.Failed(err)
+		}
 		return traffic.Key{}, &gateway.Refusal{
 			Status: http.StatusServiceUnavailable, Code: "session_unknown",
 			Message: "the ledger cannot say right now whose session this is; try again, or call with an API key, which needs no ledger",

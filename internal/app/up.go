@@ -184,7 +184,7 @@ func (p *platform) endpointsChanged(eps []local.Endpoint) {
 	for _, e := range eps {
 		list = append(list, traffic.Endpoint{
 			UID: e.UID, Owner: e.Ref.Tenant, Model: e.Model, Version: e.Version, RequestID: e.Ref.ID,
-			ObjectUID: e.ObjectUID, Address: e.Address, Upstream: e.Upstream, Node: e.Node, Card: e.Card, CardModel: e.CardModel, Parallel: e.Parallel,
+			ObjectUID: e.ObjectUID, Address: e.Address, Upstream: e.Upstream, Node: e.Node, Card: e.Card, CardModel: e.CardModel, Parallel: e.Parallel, UserID: e.UserID,
 		})
 	}
 	p.table.Set(list)
@@ -208,7 +208,7 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 	p.gateway, err = gateway.New(p.tells.configure(gateway.Config{
 		Snapshot: p.directory.snapshot, Refresh: p.directory.refreshSince, Table: p.table, Recorder: p.recorder, Clock: p.clock, Logger: p.log,
 		Limiter: p.counts.limiter, Results: p.counts.results, MaxPriority: func(tenant string) waitroom.Class { return highestClass(p.directory.snapshot(), tenant) },
-		Principal: p.consolePrincipal, Registerer: p.registry, Wake: p.wake, BodyMemory: int64(p.opts.BodyMiB) << 20,
+		Principal: p.consolePrincipal, Registerer: p.registry, Wake: p.wake, BodyMemory: int64(p.opts.BodyMiB) << 20, Verify: local.CheckEngine,
 	}))
 	if err != nil {
 		return fmt.Errorf("build the gateway: %w", err)

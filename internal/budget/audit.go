@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,37 @@ type AuditEntry struct {
 // ByTenant reports whether a tenant made the change: what tenants do never
 // makes the audit forget what others did.
 func (e AuditEntry) ByTenant() bool { return strings.HasPrefix(e.Who, string(RoleTenant)+" ") }
+
+// imported begins the source of what a document brought.
+const imported = "imported"
+
+// maxSource is what the databases hold of a source.
+const maxSource = 255
+
+// Imported is the entry as a document brings it: nobody here has seen that it
+// was done, or from where.
+func (e AuditEntry) Imported() AuditEntry {
+	if e.Source != imported && !strings.HasPrefix(e.Source, imported+" ") {
+		e.Source = strings.TrimSpace(imported + " " + e.Source)
+	}
+	e.Source = strings.ToValidUTF8(e.Source[:min(len(e.Source), maxSource)], "")
+	return e
+}
+
+// AuditShare is how many entries each tenant may keep so that all tenants
+// together keep at most so many: what is too much is taken from those that
+// have the most. held are their numbers.
+func AuditShare(held []int64, keep int64) int64 {
+	held = slices.Sorted(slices.Values(held))
+	for i, n := range held {
+		share := keep / int64(len(held)-i)
+		if n > share {
+			return share
+		}
+		keep -= n
+	}
+	return math.MaxInt64 // there is room for all
+}
 
 // AuditStep bounds how many entries one page looks at, however few of them
 // match: the audit is long, and its reader one of many.

@@ -192,8 +192,9 @@ type Auditing interface {
 	Audit(ctx context.Context, limit int) ([]AuditEntry, error)
 	// SearchAudit returns one page of those that match.
 	SearchAudit(ctx context.Context, q AuditQuery) (AuditPage, error)
-	// PruneAudit forgets all but the newest keep changes of tenants, and all
-	// but the newest keep of everybody else: see AuditEntry.ByTenant.
+	// PruneAudit forgets changes of tenants until keep are left, the oldest of
+	// those that have the most (see AuditShare), and all but the newest keep of
+	// everybody else: see AuditEntry.ByTenant.
 	PruneAudit(ctx context.Context, keep int64) error
 	// Identity returns the ledger's random incarnation and highest journal seq.
 	Identity(ctx context.Context) (incarnation string, journalSeq int64, err error)

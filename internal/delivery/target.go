@@ -106,6 +106,7 @@ const (
 	Loading                  Reason = "Loading" // running, not answering yet
 	NameTaken                Reason = "NameTaken"
 	Undelivered              Reason = "Undelivered"    // the outbox row is still to be delivered
+	PortTaken                Reason = "PortTaken"      // another process listens where the engine was to listen, more than once in a row
 	ReleaseBlocked           Reason = "ReleaseBlocked" // a replica does not go away
 )
 

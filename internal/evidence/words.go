@@ -71,7 +71,7 @@ func nextAction(reason string) string {
 		return "CreateKeyOrGrant"
 	case ReasonJournalMismatch:
 		return "RunLedgerVerify"
-	case ReasonLost, string(delivery.ReleaseBlocked):
+	case ReasonLost, string(delivery.ReleaseBlocked), string(delivery.PortTaken):
 		return "CheckTheNode"
 	case string(traffic.UpstreamCut), string(traffic.UpstreamError):
 		return readEngineLogs

@@ -89,6 +89,9 @@ type Endpoint struct {
 	CardModel string    // the class of its cards, for example "NVIDIA H200"; empty: not known
 	Parallel  int       // requests that the engine runs at once; 0: not known
 	Since     time.Time // seen as routable by this gateway
+	// UserID is the user of this machine whose process must answer there; 0:
+	// whoever does.
+	UserID int
 }
 
 // Wake asks for a replica of a version that has callers and none ready. It may

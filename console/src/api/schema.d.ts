@@ -127,6 +127,7 @@ export interface paths {
             };
             cookie?: never;
         };
+        /** @description What is followed ends, with a line that says so, within 5 s after the caller's key or session is not valid any more. */
         get: operations["getLogs"];
         put?: never;
         post?: never;
@@ -186,7 +187,9 @@ export interface paths {
         /**
          * @description Server-sent hints, not a log: event is request, model, node, quota or
          *     ledger, data is {"tenant","id","revision"}. Every connect starts with
-         *     event reset; a comment is sent every 15 s.
+         *     event reset; a comment is sent every 15 s. Within 5 s after the caller's
+         *     key or session is not valid any more, event refused with {"message"} is
+         *     the last one.
          */
         get: operations["streamEvents"];
         put?: never;
@@ -1410,7 +1413,7 @@ export interface components {
             why?: string;
             /** @description Whose things were changed */
             tenant?: string;
-            /** @description The caller's address; behind a proxy, whom it said that it speaks for */
+            /** @description The caller's address; behind a proxy, whom it said that it speaks for. It begins with "imported" where a document of POST /ledger/import says so, which nobody here has seen */
             source?: string;
         };
         AuditList: {

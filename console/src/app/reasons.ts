@@ -20,6 +20,7 @@ const tones: Record<string, ReasonTone> = {
   ModelLoadFailed: 'bad',
   CrashLooping: 'bad',
   ProgressDeadlineExceeded: 'bad',
+  PortTaken: 'bad',
   NotOwned: 'bad',
   OwnershipConflict: 'bad',
   ReplicaFailure: 'bad',

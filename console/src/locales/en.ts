@@ -239,6 +239,7 @@ export const en = {
     ModelLoadFailed: 'The engine could not load the model.',
     CrashLooping: 'The engine keeps ending and is started again.',
     ProgressDeadlineExceeded: 'It did not become ready in time.',
+    PortTaken: 'Another process keeps taking the port that the engine is given.',
     NotOwned: 'The object belongs to somebody else and was left alone.',
     ScaledToZero: 'The model sleeps; the first call wakes it.',
     Draining: 'It is being stopped; running answers may finish.',

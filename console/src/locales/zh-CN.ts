@@ -231,6 +231,7 @@ export const zhCN: Messages = {
     ModelLoadFailed: '引擎无法加载模型。',
     CrashLooping: '引擎反复退出并被重新启动。',
     ProgressDeadlineExceeded: '未能按时就绪。',
+    PortTaken: '分配给引擎的端口屡被其他进程占用。',
     NotOwned: '该对象属于他人，未作改动。',
     ScaledToZero: '模型处于休眠；首次调用会唤醒它。',
     Draining: '正在停止；进行中的回答可以完成。',

@@ -681,7 +681,7 @@ type AuditEntry struct {
 	// Result "ok", or why it failed
 	Result string `json:"result"`
 
-	// Source The caller's address; behind a proxy, whom it said that it speaks for
+	// Source The caller's address; behind a proxy, whom it said that it speaks for. It begins with "imported" where a document of POST /ledger/import says so, which nobody here has seen
 	Source *string `json:"source,omitempty"`
 
 	// Tenant Whose things were changed
@@ -1998,7 +1998,9 @@ type ClientInterface interface {
 	//
 	// Server-sent hints, not a log: event is request, model, node, quota or
 	// ledger, data is {"tenant","id","revision"}. Every connect starts with
-	// event reset; a comment is sent every 15 s.
+	// event reset; a comment is sent every 15 s. Within 5 s after the caller's
+	// key or session is not valid any more, event refused with {"message"} is
+	// the last one.
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListGrants performs a GET /grants (the `ListGrants` operationId) request.
@@ -2126,6 +2128,8 @@ type ClientInterface interface {
 	GetJournal(ctx context.Context, id ID, params *GetJournalParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetLogs performs a GET /requests/{id}/logs (the `GetLogs` operationId) request.
+	//
+	// What is followed ends, with a line that says so, within 5 s after the caller's key or session is not valid any more.
 	GetLogs(ctx context.Context, id ID, params *GetLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReleaseRequestWithBody performs a POST /requests/{id}/release (the `ReleaseRequest` operationId) request,
@@ -2287,7 +2291,9 @@ func (c *Client) GetDiagnostics(ctx context.Context, reqEditors ...RequestEditor
 //
 // Server-sent hints, not a log: event is request, model, node, quota or
 // ledger, data is {"tenant","id","revision"}. Every connect starts with
-// event reset; a comment is sent every 15 s.
+// event reset; a comment is sent every 15 s. Within 5 s after the caller's
+// key or session is not valid any more, event refused with {"message"} is
+// the last one.
 func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewStreamEventsRequest(c.Server, params)
 	if err != nil {
@@ -2705,6 +2711,8 @@ func (c *Client) GetJournal(ctx context.Context, id ID, params *GetJournalParams
 }
 
 // GetLogs performs a GET /requests/{id}/logs (the `GetLogs` operationId) request.
+//
+// What is followed ends, with a line that says so, within 5 s after the caller's key or session is not valid any more.
 func (c *Client) GetLogs(ctx context.Context, id ID, params *GetLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetLogsRequest(c.Server, id, params)
 	if err != nil {
@@ -5210,7 +5218,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Server-sent hints, not a log: event is request, model, node, quota or
 	// ledger, data is {"tenant","id","revision"}. Every connect starts with
-	// event reset; a comment is sent every 15 s.
+	// event reset; a comment is sent every 15 s. Within 5 s after the caller's
+	// key or session is not valid any more, event refused with {"message"} is
+	// the last one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	StreamEventsWithResponse(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*StreamEventsResponse, error)
@@ -5384,6 +5394,8 @@ type ClientWithResponsesInterface interface {
 	GetJournalWithResponse(ctx context.Context, id ID, params *GetJournalParams, reqEditors ...RequestEditorFn) (*GetJournalResponse, error)
 
 	// GetLogsWithResponse performs a GET /requests/{id}/logs (the `GetLogs` operationId) request.
+	//
+	// What is followed ends, with a line that says so, within 5 s after the caller's key or session is not valid any more.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	GetLogsWithResponse(ctx context.Context, id ID, params *GetLogsParams, reqEditors ...RequestEditorFn) (*GetLogsResponse, error)
@@ -7613,7 +7625,9 @@ func (c *ClientWithResponses) GetDiagnosticsWithResponse(ctx context.Context, re
 //
 // Server-sent hints, not a log: event is request, model, node, quota or
 // ledger, data is {"tenant","id","revision"}. Every connect starts with
-// event reset; a comment is sent every 15 s.
+// event reset; a comment is sent every 15 s. Within 5 s after the caller's
+// key or session is not valid any more, event refused with {"message"} is
+// the last one.
 //
 // Returns a wrapper object for the known response body format(s).
 func (c *ClientWithResponses) StreamEventsWithResponse(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*StreamEventsResponse, error) {
@@ -7961,6 +7975,8 @@ func (c *ClientWithResponses) GetJournalWithResponse(ctx context.Context, id ID,
 }
 
 // GetLogsWithResponse performs a GET /requests/{id}/logs (the `GetLogs` operationId) request.
+//
+// What is followed ends, with a line that says so, within 5 s after the caller's key or session is not valid any more.
 //
 // Returns a wrapper object for the known response body format(s).
 func (c *ClientWithResponses) GetLogsWithResponse(ctx context.Context, id ID, params *GetLogsParams, reqEditors ...RequestEditorFn) (*GetLogsResponse, error) {

@@ -2,6 +2,7 @@ package jsonledger
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -62,13 +63,25 @@ func (l *Ledger) SearchAudit(ctx context.Context, q budget.AuditQuery) (out budg
 	return out, err
 }
 
-// PruneAudit forgets all but the newest keep changes of each kind of actor.
+// PruneAudit forgets all but the newest keep changes of tenants, by their
+// shares, and of everybody else.
 func (l *Ledger) PruneAudit(ctx context.Context, keep int64) error {
 	return l.update(ctx, func(s *state) error {
-		left := map[bool]int64{false: keep, true: keep}
+		held := map[string]int64{}
+		for _, e := range s.Audit {
+			if e.ByTenant() {
+				held[e.Tenant]++
+			}
+		}
+		share, others := budget.AuditShare(slices.Collect(maps.Values(held)), keep), keep
+		seen := map[string]int64{}
 		var kept []budget.AuditEntry
 		for _, e := range slices.Backward(s.Audit) {
-			if left[e.ByTenant()]--; left[e.ByTenant()] >= 0 {
+			if e.ByTenant() {
+				if seen[e.Tenant]++; seen[e.Tenant] <= share {
+					kept = append(kept, e)
+				}
+			} else if others--; others >= 0 {
 				kept = append(kept, e)
 			}
 		}

@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -198,6 +199,10 @@ func runAudit(t *testing.T, open Opener) {
 		equal(b, "incarnation length", len(id), 32)
 		equal(b, "journal seq", seq, 0)
 	})
+	t.Run("no tenant makes another's changes go", func(t *testing.T) {
+		t.Parallel()
+		auditIsShared(setup(t, open, 10))
+	})
 	t.Run("searched in pages", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, open, 10)
@@ -257,6 +262,37 @@ func runAudit(t *testing.T, open Opener) {
 		_, err = l.Get(b.ctx, budget.Ref{Tenant: "team-a", ID: "x"})
 		b.is(err, budget.ErrUnavailable)
 	})
+}
+
+// A tenant that floods makes only its own changes go.
+func auditIsShared(b *bundle) {
+	put := func(who, tenant string, n int) {
+		for range n {
+			b.ok(b.AppendAudit(b.ctx, budget.AuditEntry{Who: who, What: "POST /requests", Tenant: tenant, Result: "ok"}))
+		}
+	}
+	put("tenant a", "team-a", 2)
+	put("admin k", "team-a", 3)
+	put("tenant c", "team-c", 4)
+	for range 4 { // one floods
+		put("tenant b", "team-b", 10)
+		b.ok(b.PruneAudit(b.ctx, 10))
+	}
+	all, err := b.Audit(b.ctx, 0)
+	b.ok(err)
+	kept := map[string]int{}
+	for _, e := range all {
+		kept[e.Who]++
+	}
+	if want := map[string]int{"tenant a": 2, "admin k": 3, "tenant c": 4, "tenant b": 4}; !maps.Equal(kept, want) {
+		b.Errorf("kept are %v, want %v", kept, want)
+	}
+	equal(b, "the newest of the flood", all[0].Seq, 49)
+	put("admin k", "team-a", 12)
+	b.ok(b.PruneAudit(b.ctx, 10))
+	all, err = b.Audit(b.ctx, 0)
+	b.ok(err)
+	equal(b, "kept after the others' turn", len(all), 20)
 }
 
 // grant puts a grant, which changes something or not.

@@ -137,33 +137,71 @@ const (
 	otherAuditUntil  = "audit-of-others-until"
 )
 
-// PruneAudit forgets all but the newest keep changes of each kind of actor.
-// What is too old is looked for beside the writer: that may be a long way.
+// oldAudit is up to which entries the audit is to be forgotten; 0 is none.
+type oldAudit struct {
+	tenants map[string]int64
+	others  int64
+}
+
+// PruneAudit forgets all but the newest keep changes of tenants, by their
+// shares, and of everybody else. What is too old is looked for beside the
+// writer: that may be a long way.
 func (l *Ledger) PruneAudit(ctx context.Context, keep int64) error {
-	old, err := view(ctx, l, "find the audit's old rows", func(q queries) (old struct{ tenants, others int64 }, err error) {
-		newest, err := q.LatestAudit(ctx, 1)
-		if err != nil || len(newest) == 0 || newest[0].Seq <= keep {
-			return old, err
-		}
-		if old.tenants, err = firstOf(q.TenantAuditFrom(ctx, sqlitequery.TenantAuditFromParams{Limit: 1, Offset: keep})); err != nil {
-			return old, err
-		}
-		old.others, err = firstOf(q.OtherAuditFrom(ctx, sqlitequery.OtherAuditFromParams{Limit: 1, Offset: keep}))
-		return old, err
-	})
-	if err != nil || old.tenants == 0 && old.others == 0 {
+	old, err := view(ctx, l, "find the audit's old rows", func(q queries) (oldAudit, error) { return findOldAudit(ctx, q, keep) })
+	if err != nil || len(old.tenants) == 0 && old.others == 0 {
 		return err
 	}
 	return l.touch(ctx, "prune the audit", func(ctx context.Context, t *transaction) error {
-		if err := mayForget(ctx, t, old.tenants, old.others); err != nil {
+		latest := int64(0)
+		for _, seq := range old.tenants {
+			latest = max(latest, seq)
+		}
+		if err := mayForget(ctx, t, latest, old.others); err != nil {
 			return err
 		}
-		if _, err := t.q.DropTenantAudit(ctx, old.tenants); err != nil {
-			return err
+		for tenant, seq := range old.tenants {
+			if _, err := t.q.DropTenantAudit(ctx, sqlitequery.DropTenantAuditParams{Seq: seq, Tenant: tenant}); err != nil {
+				return fmt.Errorf("forget what tenant %s did: %w", tenant, err)
+			}
 		}
-		_, err := t.q.DropOtherAudit(ctx, old.others)
-		return err
+		if _, err := t.q.DropOtherAudit(ctx, old.others); err != nil {
+			return fmt.Errorf("forget what others than tenants did: %w", err)
+		}
+		return mayForget(ctx, t, 0, 0)
 	})
+}
+
+func findOldAudit(ctx context.Context, q queries, keep int64) (old oldAudit, err error) {
+	newest, err := q.LatestAudit(ctx, 1)
+	if err != nil || len(newest) == 0 || newest[0].Seq <= keep {
+		return old, err
+	}
+	if old.others, err = firstOf(q.OtherAuditFrom(ctx, sqlitequery.OtherAuditFromParams{Limit: 1, Offset: keep})); err != nil {
+		return old, err
+	}
+	if first, err := firstOf(q.TenantAuditFrom(ctx, sqlitequery.TenantAuditFromParams{Limit: 1, Offset: keep})); err != nil || first == 0 {
+		return old, err // there are no more than that
+	}
+	holders, err := q.TenantAuditHolders(ctx)
+	if err != nil {
+		return old, fmt.Errorf("count the audit's rows: %w", err)
+	}
+	held := make([]int64, len(holders))
+	for i, h := range holders {
+		held[i] = h.Held
+	}
+	share := budget.AuditShare(held, keep)
+	old.tenants = map[string]int64{}
+	for _, h := range holders {
+		if h.Held <= share {
+			continue
+		}
+		old.tenants[h.Tenant], err = firstOf(q.OneTenantAuditFrom(ctx, sqlitequery.OneTenantAuditFromParams{Tenant: h.Tenant, Limit: 1, Offset: share}))
+		if err != nil {
+			return old, fmt.Errorf("find the audit's rows of tenant %s: %w", h.Tenant, err)
+		}
+	}
+	return old, nil
 }
 
 func mayForget(ctx context.Context, t *transaction, tenants, others int64) error {

@@ -84,7 +84,9 @@ type statements interface {
 	DeleteSession(ctx context.Context, idHash []byte) (int64, error)
 	DropMeta(ctx context.Context, name string) error
 	DropOtherAudit(ctx context.Context, seq int64) (int64, error)
-	DropTenantAudit(ctx context.Context, seq int64) (int64, error)
+	DropTenantAudit(ctx context.Context, arg sqlitequery.DropTenantAuditParams) (int64, error)
+	OneTenantAuditFrom(ctx context.Context, arg sqlitequery.OneTenantAuditFromParams) ([]int64, error)
+	TenantAuditHolders(ctx context.Context) ([]sqlitequery.TenantAuditHoldersRow, error)
 	OtherAuditFrom(ctx context.Context, arg sqlitequery.OtherAuditFromParams) ([]int64, error)
 	TenantAuditFrom(ctx context.Context, arg sqlitequery.TenantAuditFromParams) ([]int64, error)
 	DropExpiredSessions(ctx context.Context, expiresAt int64) (int64, error)

@@ -95,8 +95,18 @@ func (m *mysqlQueries) DropOtherAudit(ctx context.Context, seq int64) (int64, er
 	return m.q.DropOtherAudit(ctx, seq)
 }
 
-func (m *mysqlQueries) DropTenantAudit(ctx context.Context, seq int64) (int64, error) {
-	return m.q.DropTenantAudit(ctx, seq)
+func (m *mysqlQueries) DropTenantAudit(ctx context.Context, arg sqlitequery.DropTenantAuditParams) (int64, error) {
+	return m.q.DropTenantAudit(ctx, mysqlquery.DropTenantAuditParams(arg))
+}
+
+func (m *mysqlQueries) OneTenantAuditFrom(ctx context.Context, arg sqlitequery.OneTenantAuditFromParams) ([]int64, error) {
+	return m.q.OneTenantAuditFrom(ctx, mysqlquery.OneTenantAuditFromParams{Tenant: arg.Tenant, Limit: limit32(arg.Limit), Offset: limit32(arg.Offset)})
+}
+
+func (m *mysqlQueries) TenantAuditHolders(ctx context.Context) ([]sqlitequery.TenantAuditHoldersRow, error) {
+	return each(func(r mysqlquery.TenantAuditHoldersRow) sqlitequery.TenantAuditHoldersRow {
+		return sqlitequery.TenantAuditHoldersRow(r)
+	})(m.q.TenantAuditHolders(ctx))
 }
 
 func (m *mysqlQueries) OtherAuditFrom(ctx context.Context, arg sqlitequery.OtherAuditFromParams) ([]int64, error) {

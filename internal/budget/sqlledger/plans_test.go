@@ -130,7 +130,7 @@ func askEverything(t *testing.T, q sqlledger.Queries) {
 	must(t, second(q.CountRequests(ctx, tenant)))
 	must(t, second(q.CountWaiting(ctx, tenant)))
 	must(t, second(q.CountGrants(ctx, tenant)))
-	must(t, second(q.DropTenantAudit(ctx, 0)))
+	must(t, second(q.DropTenantAudit(ctx, sqlitequery.DropTenantAuditParams{})))
 	must(t, second(q.AuditBefore(ctx, sqlitequery.AuditBeforeParams{Seq: 100, Limit: 10})))
 	must(t, second(q.DropOtherAudit(ctx, 0)))
 	_, _ = q.GetBinding(ctx, sqlitequery.GetBindingParams{Tenant: tenant, ID: "old7"})

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"os/exec"
-	"path/filepath"
-	"strings"
 
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/delivery/engine"
@@ -73,26 +70,13 @@ func (t *Target) prepare(ctx context.Context, r *run) (l launched, spec supervis
 	if err != nil {
 		return l, spec, err
 	}
-	if l.plan.Command[0], err = findProgram(m.Engine, l.plan.Command[0]); err != nil {
+	if l.plan.Command[0], err = t.program(l.user, m.Engine, l.plan.Command[0]); err != nil {
 		return l, spec, err
 	}
 	spec.Command, spec.Env, spec.UID = l.plan.Command, append(baseEnv(spec.Dir), l.plan.Env...), l.user.UID
 	// Wherever our program lies, a tenant's user need not be able to get there.
 	spec.Self = m.Engine == modelspec.EngineSimulated
 	return l, spec, nil
-}
-
-// findProgram takes absolute paths and names on PATH: what stands beside
-// ModelDock's working directory is no part of a request.
-func findProgram(kind modelspec.Engine, name string) (string, error) {
-	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
-		return "", fmt.Errorf("engine %q: the program %q must be an absolute path, or a name on the PATH of modeldock", kind, name)
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("engine %q needs the program %s, which cannot be started from here (%w): install it, or put it on the PATH of modeldock", kind, name, err)
-	}
-	return path, nil
 }
 
 func explainStart(err error, who user) error {

@@ -68,6 +68,7 @@ type Endpoint struct {
 	CardModel string
 	Parallel  int // requests that the engine runs at once; 0: not known
 	ReadyAt   time.Time
+	UserID    int // whom its processes run as, see CheckEngine; 0: as ModelDock itself
 }
 
 // Target implements delivery.Target with processes.

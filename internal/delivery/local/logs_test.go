@@ -43,7 +43,7 @@ func TestLogsSayWhyNothingStarted(t *testing.T) {
 	}{
 		"no-right": {func(m *modelspec.Model) {
 			m.Engine, m.Args, m.Command = modelspec.EngineCustom, nil, []string{plain}
-		}, "permission denied"},
+		}, "cannot be started"},
 		"no-program": {func(m *modelspec.Model) {
 			m.Engine, m.Args, m.Command = modelspec.EngineCustom, nil, []string{"/nowhere/engine"}
 		}, "/nowhere/engine"},

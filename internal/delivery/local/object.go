@@ -143,6 +143,7 @@ type slot struct {
 	index     int
 	run       *run // nil while no process exists
 	failures  int  // runs in a row that failed
+	taken     int  // runs in a row that found their port taken
 	restarts  int
 	everReady bool
 	retryAt   time.Time

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -17,7 +18,23 @@ const maxProbeBody = 1 << 20
 
 // prober asks an engine how it is. It follows no redirect and uses no proxy:
 // what answers must be the process itself.
-type prober struct{ base string }
+type prober struct {
+	base string
+	user int // whose process must answer; 0: anybody's
+}
+
+// dial connects to the engine of the user, and to nobody else.
+func (p prober) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil || p.user == 0 {
+		return c, err //nolint:wrapcheck // it names the address
+	}
+	if err := CheckEngine(c, p.user); err != nil {
+		_ = c.Close() // nothing was sent
+		return nil, err
+	}
+	return c, nil
+}
 
 func (p prober) health(ctx context.Context, path string) error {
 	status, _, err := p.get(ctx, path)
@@ -111,7 +128,7 @@ func (p prober) ask(ctx context.Context, method, path string, atMost time.Durati
 		return 0, nil, fmt.Errorf("ask %s: %w", what, err)
 	}
 	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
+		Transport:     &http.Transport{DisableKeepAlives: true, DialContext: p.dial},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       atMost + time.Second,
 	}

@@ -153,7 +153,7 @@ func (t *Target) explainExit(r *run, l launched, exit supervise.Exit) outcome {
 	if !ready {
 		out.reason, when = delivery.ModelLoadFailed, "before it was ready"
 		if holder := strangerOn(l.port); holder != "" {
-			return outcome{again: true, reason: delivery.Loading, message: fmt.Sprintf("port %d was taken by %s; another one is chosen", l.port, holder)}
+			return portTaken(l.port, holder)
 		}
 	}
 	out.message = fmt.Sprintf("%s %s %s", l.plan.Command[0], how, when)
@@ -189,6 +189,7 @@ func (t *Target) ended(r *run, out outcome) {
 	}
 	now := t.now()
 	s.restarts++
+	s.countTaken(r, &out)
 	if out.again {
 		s.retryAt, s.reason, s.message = now, out.reason, out.message
 		return

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -25,7 +26,17 @@ type scratch struct {
 }
 
 func newScratch(tempDir, identity string) *scratch {
-	return &scratch{root: filepath.Join(tempDir, fmt.Sprintf("modeldock-%d-%s", os.Geteuid(), identity))}
+	return &scratch{root: filepath.Join(tempDir, scratchPrefix+fmt.Sprintf("%d-%s", os.Geteuid(), identity))}
+}
+
+const scratchPrefix = "modeldock-"
+
+// isScratch knows the names of such directories, whoever's ModelDock made them.
+func isScratch(name string) bool {
+	rest, ours := strings.CutPrefix(name, scratchPrefix)
+	uid, identity, _ := strings.Cut(rest, "-")
+	_, err := strconv.ParseUint(uid, 10, 32)
+	return ours && err == nil && identity != ""
 }
 
 // Work returns the object's directory, made if need be.

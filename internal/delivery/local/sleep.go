@@ -226,4 +226,6 @@ func (w *watcher) stillAsleep(asleep bool) bool {
 	return asleep
 }
 
-func (w *watcher) client() prober { return prober{base: fmt.Sprintf("http://127.0.0.1:%d", w.port)} }
+func (w *watcher) client() prober {
+	return prober{base: fmt.Sprintf("http://127.0.0.1:%d", w.port), user: w.user.UID}
+}

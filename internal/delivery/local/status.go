@@ -102,7 +102,7 @@ func reasonOf(st delivery.Status) (delivery.Reason, string) {
 		return delivery.Available, message + asleep
 	}
 	for _, cause := range []delivery.Reason{
-		delivery.ModelLoadFailed, delivery.CrashLooping, delivery.ProgressDeadlineExceeded, delivery.NoFragmentFits,
+		delivery.ModelLoadFailed, delivery.CrashLooping, delivery.ProgressDeadlineExceeded, delivery.PortTaken, delivery.NoFragmentFits,
 	} {
 		for _, r := range st.Replicas {
 			if r.Reason == cause {
@@ -164,7 +164,7 @@ func (t *Target) changedEndpoints() ([]Endpoint, bool) {
 			list = append(list, Endpoint{
 				UID: r.uid, Ref: o.rec.ref(), ObjectUID: o.rec.UID, Model: o.rec.Model.Name, Version: o.rec.Model.Version,
 				Address: r.address(), Upstream: r.upstream, Node: t.cfg.Node, Card: r.cards[0].UUID, CardModel: r.cards[0].Model,
-				Parallel: engine.Parallel(o.rec.Model), ReadyAt: r.readyAt,
+				Parallel: engine.Parallel(o.rec.Model), ReadyAt: r.readyAt, UserID: t.userOf(o.rec),
 			})
 		}
 	}

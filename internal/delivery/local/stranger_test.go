@@ -2,6 +2,8 @@ package local
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
@@ -45,6 +47,53 @@ func TestStrangerOnThePort(t *testing.T) {
 	}
 	if next.LastFailure != nil || len(b.routed()) != 0 {
 		t.Fatalf("it is no failure of the model, and the stranger is no endpoint: %+v %+v", next.LastFailure, b.routed())
+	}
+}
+
+// Somebody takes every port that a replica is given: it says so, and is not
+// started over and over.
+func TestPortsThatAreTakenAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := desired("t", "slow", withCommand("exec sleep 1000"))
+	b.apply(d)
+	last, holder := "", ""
+	for range 2 {
+		st := b.until(d, "started anew", func(s delivery.Status) bool {
+			return len(s.Replicas) == 1 && s.Replicas[0].Address != "" && s.Replicas[0].Address != last && s.Replicas[0].Phase == delivery.PhaseLoading
+		})
+		last = st.Replicas[0].Address
+		_, port, _ := strings.Cut(last, ":")
+		thief, _ := startHelper(t, grabSubcommand, port)
+		holder = fmt.Sprintf("port %s was taken by another process (pid %d, uid %d)", port, thief.Process.Pid, os.Geteuid())
+	}
+	st := b.until(d, "failed", func(s delivery.Status) bool { return s.LastFailure != nil })
+	if st.Reason != delivery.PortTaken || st.LastFailure.Reason != delivery.PortTaken || !strings.Contains(st.Message, holder) {
+		t.Fatalf("%s %q (%+v), want: %s", st.Reason, st.Message, st.LastFailure, holder)
+	}
+	b.target.mu.Lock()
+	s := b.target.objects[d.Name].slots[0]
+	failures, waits := s.failures, s.run != nil || s.retryAt.After(st.LastFailure.At)
+	b.target.mu.Unlock()
+	if failures != 1 || !waits {
+		t.Fatalf("%d failures, it waits: %v", failures, waits)
+	}
+}
+
+// What answers a probe must belong to the engine's user.
+func TestProbesAskTheEngineOnly(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
+	t.Cleanup(server.Close)
+	if err := (prober{base: server.URL, user: os.Geteuid() + 1}).health(t.Context(), "/health"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("is answered by a process of uid %d", os.Geteuid())) {
+		t.Errorf("somebody else's server: %v", err)
+	}
+	if err := (prober{base: server.URL, user: 0}).health(t.Context(), "/mine"); err != nil {
+		t.Error(err)
+	}
+	if path := <-asked; path != "/mine" {
+		t.Errorf("somebody else's server was asked for %s", path)
 	}
 }
 

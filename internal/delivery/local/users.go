@@ -84,6 +84,15 @@ func (u *users) For(tenant string) (int, error) {
 	return next, nil
 }
 
+// userOf is the uid that the processes of an object run as; 0: as ModelDock itself.
+func (t *Target) userOf(rec record) int {
+	if os.Geteuid() != 0 {
+		return 0
+	}
+	uid, _ := t.users.Known(rec.ref().Tenant)
+	return uid
+}
+
 // userFor decides whom an object's engine runs as. Only root can change the
 // user. The simulated engine is our own code, but what it is told by arguments
 // and environment is its tenant's, so it is no exception.

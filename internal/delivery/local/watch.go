@@ -91,8 +91,7 @@ func (w *watcher) probe(ctx context.Context) bool {
 		if w.strange++; w.strange < 2 {
 			return false
 		}
-		w.verdict = outcome{again: true, reason: delivery.Loading, exitCode: -1,
-			message: fmt.Sprintf("port %d is used by %s, which was left alone; another one is chosen", w.port, strangerOn(w.port))}
+		w.verdict = portTaken(w.port, strangerOn(w.port))
 		return false
 	case procfs.Tree:
 	}
@@ -116,7 +115,7 @@ func (w *watcher) probe(ctx context.Context) bool {
 	}
 	// 3. Is it the model that was asked for?
 	if !w.loaded {
-		if !w.load(ctx, client.base) {
+		if !w.load(ctx, client) {
 			return false
 		}
 		identity, err := client.identity(ctx, w.plan)
@@ -148,7 +147,7 @@ func (w *watcher) probe(ctx context.Context) bool {
 }
 
 // load does what Ollama needs between answering and serving.
-func (w *watcher) load(ctx context.Context, base string) bool {
+func (w *watcher) load(ctx context.Context, client prober) bool {
 	if w.plan.Ollama == nil {
 		return true
 	}
@@ -156,7 +155,7 @@ func (w *watcher) load(ctx context.Context, base string) bool {
 	ctx, cancel := context.WithTimeout(ctx, max(time.Second, w.deadAt.Sub(w.target.now())))
 	defer cancel()
 	failed := make(chan error, 1)
-	go func() { failed <- ollama.Load(ctx, base, *w.plan.Ollama) }()
+	go func() { failed <- ollama.Load(ctx, client.base, client.dial, *w.plan.Ollama) }()
 	var err error
 	select {
 	case err = <-failed:
@@ -261,16 +260,4 @@ func (t *Target) slotOf(r *run) *slot {
 		return o.slots[r.index]
 	}
 	return &slot{}
-}
-
-// strangerOn names who holds a port, for people; empty if nobody does.
-func strangerOn(port int) string {
-	inodes, err := procfs.Listeners(port)
-	if err != nil || len(inodes) == 0 {
-		return ""
-	}
-	if pid := procfs.PortHolder(port); pid != 0 {
-		return fmt.Sprintf("another process (pid %d)", pid)
-	}
-	return "another process"
 }

@@ -31,6 +31,9 @@ func (t *Target) weights(ctx context.Context, who user, m modelspec.Model) (stri
 	if within(t.cfg.DataDir, filepath.Clean(src.Rest)) {
 		return "", fmt.Errorf("model.source file://%s is in ModelDock's data directory, which no model may read: move the weights elsewhere", src.Rest)
 	}
+	if t.engines(filepath.Clean(src.Rest)) {
+		return "", fmt.Errorf("model.source file://%s is in a directory that ModelDock made for engines, whose files are no weights: put them somewhere else", src.Rest)
+	}
 	return untilEnd(ctx, func() (string, error) { return t.locate(ctx, who, src.Rest) })
 }
 
@@ -76,7 +79,7 @@ type untoldError struct{ error }
 func untold(format string, args ...any) error { return &untoldError{fmt.Errorf(format, args...)} }
 
 func (t *Target) readable(ctx context.Context, who user, source string) (string, error) {
-	// The real path decides: a link must lead neither into the data directory
+	// The real path decides: a link must lead neither into a directory of ours
 	// nor, later, somewhere else.
 	path, err := filepath.EvalSymlinks(source)
 	if err != nil {
@@ -84,6 +87,9 @@ func (t *Target) readable(ctx context.Context, who user, source string) (string,
 	}
 	if within(t.cfg.DataDir, path) {
 		return "", untold("it leads into ModelDock's data directory, which no model may read")
+	}
+	if t.engines(path) {
+		return "", untold("it leads into a directory that ModelDock made for engines")
 	}
 	in, err := openRealPath(path)
 	if err != nil {
@@ -105,6 +111,21 @@ func (t *Target) readable(ctx context.Context, who user, source string) (string,
 func within(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+// engines reports whether a path lies in what this or another ModelDock made
+// for engines in the same place.
+func (t *Target) engines(path string) bool {
+	rel, err := filepath.Rel(t.cfg.TempDir, path)
+	top, _, _ := strings.Cut(rel, "/")
+	return within(t.scratch.root, path) || err == nil && isScratch(top)
+}
+
+// anothers reports whether a file was made by, or for, engines of a tenant
+// that is not who, wherever it lies.
+func anothers(info fs.FileInfo, who user) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || IsEngineUser(int(st.Uid)) && int(st.Uid) != who.UID || IsEngineUser(int(st.Gid)) && int(st.Gid) != who.UID
 }
 
 // readableBy looks at the modes along the path, for a user that is in no
@@ -146,6 +167,9 @@ func allows(path string, uid int, bits fs.FileMode) bool {
 func (t *Target) handOver(ctx context.Context, who user, path string, in *os.File, info fs.FileInfo) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", untold("it is not a single file, which could be copied")
+	}
+	if anothers(info, who) {
+		return "", untold("it belongs to another tenant's engines")
 	}
 	magic := make([]byte, 4)
 	if _, err := in.ReadAt(magic, 0); err != nil || string(magic) != "GGUF" {

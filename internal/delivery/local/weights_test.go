@@ -117,6 +117,52 @@ func TestWeightsThatAreRefused(t *testing.T) {
 	}
 }
 
+// What engines keep in their directories, and what was copied for one tenant,
+// is no other tenant's weights, on whatever way it is named.
+func TestEnginesFilesAreNoWeights(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root hands weights to other users")
+	}
+	b := setup(t)
+	one, two := user{Tenant: "team-a", UID: 200000}, user{Tenant: "team-b", UID: 200001}
+	work, err := b.target.scratch.Work(one, "object")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := work + "/model.gguf"
+	write(t, own, "GGUF of team-a", 0o600)
+	elsewhere := newScratch(b.cfg.TempDir, "another")
+	other, err := elsewhere.Work(one, "object")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, other+"/model.gguf", "GGUF of team-a", 0o600)
+	t.Cleanup(func() { _ = elsewhere.Remove("object"); elsewhere.Prune() })
+	private := t.TempDir() + "/private.gguf"
+	write(t, private, "GGUF for team-a", 0o600)
+	handed, err := b.target.weights(t.Context(), one, withSource(private))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := publicDir(t)
+	loose, hard, link, dir := public+"/loose.gguf", public+"/hard.gguf", public+"/link.gguf", public+"/dir"
+	write(t, loose, "GGUF of team-a", 0o600)
+	if err := errors.Join(os.Lchown(own, one.UID, one.UID), os.Lchown(loose, one.UID, one.UID), os.Link(handed, hard), os.Symlink(own, link), os.Symlink(work, dir)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{own, other + "/model.gguf", handed, loose, hard, link, dir + "/model.gguf", work + "/tmp/../model.gguf"} {
+		for _, who := range []user{one, two} {
+			if who == one && (path == loose || path == hard) {
+				continue // it can read them anyway
+			}
+			if got, err := b.target.weights(t.Context(), who, withSource(path)); err == nil {
+				t.Errorf("%s became %s for %s", path, got, who.Tenant)
+			}
+		}
+	}
+}
+
 func mustFail(t *testing.T, b *bench, who user, path string) string {
 	t.Helper()
 	_, err := b.target.weights(t.Context(), who, withSource(path))

@@ -33,13 +33,13 @@ func (a *answer) close() {
 }
 
 // forward sends the request to one replica and returns its answer's head.
-func (g *Gateway) forward(x *exchange, op operation, address string, b *body) (*answer, error) {
+func (g *Gateway) forward(x *exchange, op operation, to traffic.Endpoint, b *body) (*answer, error) {
 	header := forwardedHeader(x.r.Header, x.rec.RequestID)
 	x.passSpan(header)
 	b.sentAt.Store(0)
 	sending := g.cfg.Clock()
 	response, err := g.engines.Do(x.r.Context(), &upstream.Request{
-		Address: address, Path: op.path, Header: header, Body: b.pieces, Length: b.length, Sent: b.use(g.cfg.Clock),
+		Address: to.Address, User: to.UserID, Path: op.path, Header: header, Body: b.pieces, Length: b.length, Sent: b.use(g.cfg.Clock),
 	})
 	if err != nil {
 		return nil, g.unreached(x, err, sending)

@@ -75,6 +75,9 @@ type Config struct {
 	// Waiting bounds what waits for all models together; zero values get
 	// defaults.
 	Waiting waitroom.Bounds
+	// Verify judges new connections to endpoints that have a UserID; nil
+	// believes whoever answers.
+	Verify upstream.Verify
 	// ProgressEvery is the pause between two comments for a caller who asked
 	// for progress; default 5 s.
 	ProgressEvery time.Duration
@@ -125,7 +128,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Pace.Rate <= 0 {
 		cfg.Pace.Rate = 16 << 10
 	}
-	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), engines: upstream.New(cfg.Clock)}
+	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), engines: upstream.New(cfg.Clock, cfg.Verify)}
 	g.bodies.room.most = cfg.BodyMemory
 	g.room = g.newRoom()
 	var err error

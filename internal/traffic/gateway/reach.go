@@ -75,7 +75,7 @@ func (g *Gateway) attempt(x *exchange, op operation, m *traffic.Model, lease *ro
 		upstream = m.Name
 	}
 	b.patch(asked.Patches(upstream, op.usage))
-	if a, err = g.forward(x, op, endpoint.Address, b); err != nil {
+	if a, err = g.forward(x, op, *endpoint, b); err != nil {
 		var f *failure
 		if errors.As(err, &f) && f.unsent {
 			lease.Unreached()

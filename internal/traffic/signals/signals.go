@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -37,12 +38,14 @@ type Config struct {
 	Table  *route.Table
 	Period time.Duration    // default DefaultPeriod
 	Clock  func() time.Time // default time.Now
+	// Verify judges new connections to endpoints that have a UserID; nil
+	// believes whoever answers.
+	Verify func(c net.Conn, user int) error
 }
 
 // Watcher asks every endpoint of a table, each on a goroutine of its own.
 type Watcher struct {
-	cfg    Config
-	client *http.Client
+	cfg Config
 
 	mu      sync.Mutex
 	watched map[string]watch // by endpoint UID
@@ -62,14 +65,26 @@ func New(cfg Config) *Watcher {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	return &Watcher{
-		cfg: cfg,
-		client: &http.Client{
-			Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10},
-			// An engine is other people's code: it cannot send us elsewhere.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-		watched: map[string]watch{},
+	return &Watcher{cfg: cfg, watched: map[string]watch{}}
+}
+
+// client asks one engine, on a connection of its own.
+func (w *Watcher) client(user int) *http.Client {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err != nil || user == 0 || w.cfg.Verify == nil {
+			return c, err //nolint:wrapcheck // it names the address
+		}
+		if err := w.cfg.Verify(c, user); err != nil {
+			_ = c.Close() // nothing was sent
+			return nil, err
+		}
+		return c, nil
+	}
+	return &http.Client{
+		Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10},
+		// An engine is other people's code: it cannot send us elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
@@ -83,7 +98,6 @@ func (w *Watcher) Run(ctx context.Context) {
 		}
 	})
 	defer stop()
-	defer w.client.CloseIdleConnections()
 	defer w.all.Wait() // their contexts end with ctx
 	for {
 		w.follow(ctx, w.cfg.Table.Endpoints())
@@ -111,7 +125,7 @@ func (w *Watcher) follow(ctx context.Context, endpoints []traffic.Endpoint) {
 		}
 		own, cancel := context.WithCancel(ctx)
 		w.watched[e.UID] = watch{e.Address, cancel}
-		w.all.Go(func() { w.ask(own, e.UID, e.Address) })
+		w.all.Go(func() { w.ask(own, e) })
 	}
 	for uid, old := range w.watched {
 		if !there[uid] {
@@ -122,7 +136,9 @@ func (w *Watcher) follow(ctx context.Context, endpoints []traffic.Endpoint) {
 }
 
 // ask questions one engine until ctx ends.
-func (w *Watcher) ask(ctx context.Context, uid, address string) {
+func (w *Watcher) ask(ctx context.Context, e traffic.Endpoint) {
+	client := w.client(e.UserID)
+	defer client.CloseIdleConnections()
 	timer := time.NewTimer(jittered(w.cfg.Period) / 2) // not all at once at a start
 	defer timer.Stop()
 	told := false
@@ -133,11 +149,11 @@ func (w *Watcher) ask(ctx context.Context, uid, address string) {
 		case <-timer.C:
 		}
 		pause := w.cfg.Period
-		s, err := w.read(ctx, address)
+		s, err := w.read(ctx, client, e.Address)
 		if err == nil {
 			misses, told = 0, true
 			s.At, s.Period = w.cfg.Clock(), w.cfg.Period
-			w.cfg.Table.Report(uid, s)
+			w.cfg.Table.Report(e.UID, s)
 		} else if misses++; misses >= givenUpAfter && !told {
 			pause *= givenUpPause
 		}
@@ -154,14 +170,14 @@ func jittered(d time.Duration) time.Duration {
 var errNoMetrics = errors.New("the engine has none of the metrics that are known")
 
 // read asks once. The caller does not wait longer than half a period.
-func (w *Watcher) read(ctx context.Context, address string) (route.Signal, error) {
+func (w *Watcher) read(ctx context.Context, client *http.Client, address string) (route.Signal, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Period/2)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
 		return route.Signal{}, fmt.Errorf("ask the engine for its metrics: %w", err)
 	}
-	response, err := w.client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return route.Signal{}, fmt.Errorf("ask the engine for its metrics: %w", err)
 	}

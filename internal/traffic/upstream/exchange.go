@@ -23,7 +23,7 @@ type Answer struct {
 	ContentLength int64 // of the body; -1 if it was not told
 
 	pool    *Pool
-	address string
+	to      engine
 	conn    *conn
 	body    io.Reader // decoded
 	chunks  *chunks   // that, of a chunked answer
@@ -41,7 +41,7 @@ type Answer struct {
 // be made is a *net.OpError whose Op is "dial". A request of which something
 // was sent is never sent again.
 func (p *Pool) Do(ctx context.Context, r *Request) (*Answer, error) {
-	a := &Answer{pool: p, address: r.Address}
+	a := &Answer{pool: p, to: engine{r.Address, r.User}}
 	for {
 		again, err := a.try(ctx, r)
 		if err == nil {
@@ -61,8 +61,8 @@ func (p *Pool) Do(ctx context.Context, r *Request) (*Answer, error) {
 // tells that the failure was only that of an idle connection, and nothing was
 // sent.
 func (a *Answer) try(ctx context.Context, r *Request) (again bool, err error) {
-	if a.conn = a.pool.take(a.address); a.conn == nil {
-		if a.conn, err = a.pool.dial(ctx, a.address); err != nil {
+	if a.conn = a.pool.take(a.to); a.conn == nil {
+		if a.conn, err = a.pool.dial(ctx, a.to); err != nil {
 			return false, err
 		}
 	}
@@ -195,7 +195,7 @@ func (a *Answer) End() {
 	c := a.conn
 	if a.stop() && a.whole && !a.final && !a.rest() && a.sent() && a.over.CompareAndSwap(false, true) {
 		a.dropReader()
-		a.pool.put(a.address, c)
+		a.pool.put(a.to, c)
 		return
 	}
 	a.Abort()

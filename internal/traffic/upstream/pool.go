@@ -26,13 +26,25 @@ const (
 	bufferSize = 2 << 10
 )
 
-// Pool keeps idle connections, by address.
+// Verify tells whether a new connection leads to a process of a user of this
+// machine. Nothing is sent on one that does not.
+type Verify func(c net.Conn, user int) error
+
+// engine is who is called: a connection to one that ended must not serve
+// another user's, which was given the same address.
+type engine struct {
+	address string
+	user    int
+}
+
+// Pool keeps idle connections, by engine.
 type Pool struct {
 	now    func() time.Time
+	verify Verify
 	dialer net.Dialer
 
 	mu     sync.Mutex
-	idle   map[string][]*conn
+	idle   map[engine][]*conn
 	timed  bool // the sweep is due
 	closed bool
 
@@ -40,11 +52,12 @@ type Pool struct {
 	frames  sync.Pool // of *frame
 }
 
-// New returns a pool without connections.
-func New(now func() time.Time) *Pool {
+// New returns a pool without connections. Where verify is nil, whoever answers
+// is believed.
+func New(now func() time.Time, verify Verify) *Pool {
 	return &Pool{
-		now:  now,
-		idle: map[string][]*conn{},
+		now: now, verify: verify,
+		idle: map[engine][]*conn{},
 		dialer: net.Dialer{
 			Timeout:         5 * time.Second,
 			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3},
@@ -56,7 +69,7 @@ func New(now func() time.Time) *Pool {
 func (p *Pool) Close() {
 	p.mu.Lock()
 	all := p.idle
-	p.idle, p.closed = map[string][]*conn{}, true
+	p.idle, p.closed = map[engine][]*conn{}, true
 	p.mu.Unlock()
 	for _, conns := range all {
 		for _, c := range conns {
@@ -93,17 +106,17 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 // take returns an idle connection that the engine has not closed, or nil.
-func (p *Pool) take(address string) *conn {
+func (p *Pool) take(to engine) *conn {
 	for {
 		p.mu.Lock()
-		conns := p.idle[address]
+		conns := p.idle[to]
 		if len(conns) == 0 {
 			p.mu.Unlock()
 			return nil
 		}
 		c := conns[len(conns)-1] // the one that was used last
 		conns[len(conns)-1] = nil
-		p.idle[address] = conns[:len(conns)-1]
+		p.idle[to] = conns[:len(conns)-1]
 		p.mu.Unlock()
 		if p.now().Sub(c.since) < idleFor && c.probe.silent() {
 			c.reused = true
@@ -113,8 +126,14 @@ func (p *Pool) take(address string) *conn {
 	}
 }
 
-func (p *Pool) dial(ctx context.Context, address string) (*conn, error) {
-	c, err := p.dialer.DialContext(ctx, "tcp", address)
+func (p *Pool) dial(ctx context.Context, to engine) (*conn, error) {
+	c, err := p.dialer.DialContext(ctx, "tcp", to.address)
+	if err == nil && to.user != 0 && p.verify != nil {
+		if err = p.verify(c, to.user); err != nil {
+			_ = c.Close() // nothing was sent: as good as not connected
+			err = &net.OpError{Op: "dial", Net: "tcp", Addr: c.RemoteAddr(), Err: err}
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reach the engine: %w", err)
 	}
@@ -124,16 +143,16 @@ func (p *Pool) dial(ctx context.Context, address string) (*conn, error) {
 }
 
 // put keeps a connection whose answer was read to its end.
-func (p *Pool) put(address string, c *conn) {
+func (p *Pool) put(to engine, c *conn) {
 	c.since = p.now()
 	p.mu.Lock()
-	conns := p.idle[address]
+	conns := p.idle[to]
 	if p.closed || len(conns) >= maxIdle {
 		p.mu.Unlock()
 		c.discard()
 		return
 	}
-	p.idle[address] = append(conns, c)
+	p.idle[to] = append(conns, c)
 	sweep := !p.timed
 	p.timed = true
 	p.mu.Unlock()
@@ -147,7 +166,7 @@ func (p *Pool) sweep() {
 	now := p.now()
 	var old []*conn
 	p.mu.Lock()
-	for address, conns := range p.idle {
+	for to, conns := range p.idle {
 		n := 0 // the oldest come first
 		for n < len(conns) && now.Sub(conns[n].since) >= idleFor {
 			n++
@@ -155,9 +174,9 @@ func (p *Pool) sweep() {
 		old = append(old, conns[:n]...)
 		if rest := copy(conns, conns[n:]); rest > 0 {
 			clear(conns[rest:])
-			p.idle[address] = conns[:rest]
+			p.idle[to] = conns[:rest]
 		} else {
-			delete(p.idle, address)
+			delete(p.idle, to)
 		}
 	}
 	p.timed = len(p.idle) > 0

@@ -10,6 +10,7 @@ import (
 // Request is one POST.
 type Request struct {
 	Address string // host:port
+	User    int    // of this machine, whose process must answer; 0: whoever does
 	Path    string
 	Header  http.Header // without Host, Content-Length and what is for one hop
 	Body    [][]byte    // one piece after the other

@@ -72,9 +72,49 @@ func answering(t *testing.T, answer string) *engine {
 
 func newPool(t *testing.T) *upstream.Pool {
 	t.Helper()
-	p := upstream.New(time.Now)
+	p := upstream.New(time.Now, nil)
 	t.Cleanup(p.Close)
 	return p
+}
+
+// TestOnlyTheEngineIsTold: a connection is judged once, before anything is sent
+// on it, and serves the user whom it was judged for.
+func TestOnlyTheEngineIsTold(t *testing.T) {
+	t.Parallel()
+	e, s := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), &sent{}
+	var judged atomic.Int64
+	p := upstream.New(time.Now, func(_ net.Conn, user int) error {
+		judged.Add(1)
+		if user == 3 {
+			return errors.New("it is user 2's")
+		}
+		return nil
+	})
+	t.Cleanup(p.Close)
+	for _, c := range []struct {
+		user          int
+		refused       bool
+		conns, judged int64
+	}{{2, false, 1, 1}, {2, false, 1, 1}, {3, true, 2, 2}, {4, false, 3, 3}, {0, false, 4, 3}, {2, false, 4, 3}} {
+		r := e.request(s, "a")
+		r.User = c.user
+		a, err := p.Do(t.Context(), r)
+		var op *net.OpError
+		if c.refused != (err != nil) || c.refused && (!errors.As(err, &op) || op.Op != "dial") {
+			t.Fatalf("user %d: %v", c.user, err)
+		}
+		if err == nil {
+			_, _ = io.Copy(io.Discard, a)
+			a.End()
+		}
+		eventually(t, "the connection to be counted", func() bool { return e.conns.Load() == c.conns })
+		if judged.Load() != c.judged {
+			t.Errorf("user %d: %d connections were judged, want %d", c.user, judged.Load(), c.judged)
+		}
+	}
+	if s.part.Load() != 1 {
+		t.Errorf("%d requests were not sent, want 1", s.part.Load())
+	}
 }
 
 // sent counts what a request was told about its body.
@@ -418,7 +458,7 @@ func BenchmarkDo(b *testing.B) {
 			_, _ = conn.Write(answer)
 		}
 	}()
-	p := upstream.New(time.Now)
+	p := upstream.New(time.Now, nil)
 	defer p.Close()
 	r := &upstream.Request{
 		Address: listener.Addr().String(), Path: "/", Header: http.Header{}, Sent: func(bool) {},

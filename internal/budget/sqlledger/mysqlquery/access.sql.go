@@ -214,11 +214,16 @@ func (q *Queries) DropSessionsUntil(ctx context.Context, arg DropSessionsUntilPa
 }
 
 const dropTenantAudit = `-- name: DropTenantAudit :execrows
-DELETE FROM audit WHERE seq <= ? AND who LIKE 'tenant %'
+DELETE FROM audit WHERE seq <= ? AND tenant = ? AND who LIKE 'tenant %'
 `
 
-func (q *Queries) DropTenantAudit(ctx context.Context, seq int64) (int64, error) {
-	result, err := q.db.ExecContext(ctx, dropTenantAudit, seq)
+type DropTenantAuditParams struct {
+	Seq    int64
+	Tenant string
+}
+
+func (q *Queries) DropTenantAudit(ctx context.Context, arg DropTenantAuditParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, dropTenantAudit, arg.Seq, arg.Tenant)
 	if err != nil {
 		return 0, err
 	}
@@ -371,6 +376,39 @@ func (q *Queries) ListKeys(ctx context.Context) ([]ApiKey, error) {
 	return items, nil
 }
 
+const oneTenantAuditFrom = `-- name: OneTenantAuditFrom :many
+SELECT seq FROM audit WHERE who LIKE 'tenant %' AND tenant = ? ORDER BY seq DESC LIMIT ? OFFSET ?
+`
+
+type OneTenantAuditFromParams struct {
+	Tenant string
+	Limit  int32
+	Offset int32
+}
+
+func (q *Queries) OneTenantAuditFrom(ctx context.Context, arg OneTenantAuditFromParams) ([]int64, error) {
+	rows, err := q.db.QueryContext(ctx, oneTenantAuditFrom, arg.Tenant, arg.Limit, arg.Offset)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var seq int64
+		if err := rows.Scan(&seq); err != nil {
+			return nil, err
+		}
+		items = append(items, seq)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const otherAuditFrom = `-- name: OtherAuditFrom :many
 SELECT seq FROM audit WHERE who NOT LIKE 'tenant %' ORDER BY seq DESC LIMIT ? OFFSET ?
 `
@@ -474,6 +512,38 @@ func (q *Queries) TenantAuditFrom(ctx context.Context, arg TenantAuditFromParams
 			return nil, err
 		}
 		items = append(items, seq)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const tenantAuditHolders = `-- name: TenantAuditHolders :many
+SELECT tenant, COUNT(*) AS held FROM audit WHERE who LIKE 'tenant %' GROUP BY tenant
+`
+
+type TenantAuditHoldersRow struct {
+	Tenant string
+	Held   int64
+}
+
+func (q *Queries) TenantAuditHolders(ctx context.Context) ([]TenantAuditHoldersRow, error) {
+	rows, err := q.db.QueryContext(ctx, tenantAuditHolders)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TenantAuditHoldersRow
+	for rows.Next() {
+		var i TenantAuditHoldersRow
+		if err := rows.Scan(&i.Tenant, &i.Held); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,10 +23,13 @@ import (
 
 const maxErrorBody = 4 << 10
 
+// Dial connects to the server, and to nobody else; nil is net.Dialer's.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Load makes step's model known to the server at base, from its file or by
 // its name, and loads it into memory. It may be repeated.
-func Load(ctx context.Context, base string, step engine.OllamaLoad) error {
-	c := client{base: base}
+func Load(ctx context.Context, base string, dial Dial, step engine.OllamaLoad) error {
+	c := client{base, dial}
 	var err error
 	if step.File != "" {
 		err = c.create(ctx, step)
@@ -42,7 +46,10 @@ func Load(ctx context.Context, base string, step engine.OllamaLoad) error {
 	return nil
 }
 
-type client struct{ base string }
+type client struct {
+	base string
+	dial Dial
+}
 
 // create uploads the file, unless the server has it, and makes a model of it.
 func (c client) create(ctx context.Context, step engine.OllamaLoad) error {
@@ -132,7 +139,7 @@ func (c client) send(ctx context.Context, method, path string, body io.Reader, s
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	req.ContentLength = size
-	h := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	h := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: c.dial}}
 	res, err := h.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)

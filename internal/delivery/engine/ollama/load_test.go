@@ -83,7 +83,7 @@ func TestLoadFromAFile(t *testing.T) {
 	}
 	step := engine.OllamaLoad{Name: "tiny", File: file}
 	for range 2 { // repeated, the blob is not sent again
-		if err := Load(t.Context(), url, step); err != nil {
+		if err := Load(t.Context(), url, nil, step); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestLoadByName(t *testing.T) {
 	t.Parallel()
 	s, url := start(t)
 	s.models["llama3.2:1b"] = true
-	if err := Load(t.Context(), url, engine.OllamaLoad{Name: "llama3.2:1b"}); err != nil {
+	if err := Load(t.Context(), url, nil, engine.OllamaLoad{Name: "llama3.2:1b"}); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.calls) != 2 {
@@ -126,12 +126,12 @@ func TestFailuresSayWhat(t *testing.T) {
 			}
 			return 0, ""
 		}
-		err := Load(t.Context(), url, engine.OllamaLoad{Name: "missing"})
+		err := Load(t.Context(), url, nil, engine.OllamaLoad{Name: "missing"})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "out of memory") {
 			t.Errorf("%s: %v", failing, err)
 		}
 	}
-	if err := Load(t.Context(), "http://127.0.0.1:1", engine.OllamaLoad{Name: "x", File: "/nowhere"}); err == nil {
+	if err := Load(t.Context(), "http://127.0.0.1:1", nil, engine.OllamaLoad{Name: "x", File: "/nowhere"}); err == nil {
 		t.Error("a missing file was loaded")
 	}
 }
@@ -153,7 +153,7 @@ func TestOnlyTheFileItselfIsUploaded(t *testing.T) {
 		if err := put(path); err != nil {
 			t.Fatal(err)
 		}
-		if err := Load(t.Context(), base, engine.OllamaLoad{Name: "m", File: path}); err == nil || len(s.calls) != 0 {
+		if err := Load(t.Context(), base, nil, engine.OllamaLoad{Name: "m", File: path}); err == nil || len(s.calls) != 0 {
 			t.Errorf("%s: uploaded (%v, %v)", name, err, s.calls)
 		}
 	}

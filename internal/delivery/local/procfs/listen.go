@@ -3,9 +3,8 @@ package procfs
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -19,11 +18,8 @@ const stateListen = "0A"
 // address of this machine.
 func Listeners(port int) ([]uint64, error) {
 	var out []uint64
-	for _, file := range []string{root + "/self/net/tcp", root + "/self/net/tcp6"} {
-		raw, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // no IPv6 here
-		}
+	for _, file := range socketFiles() {
+		raw, err := readSocketFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("read listening sockets: %w", err)
 		}
@@ -89,6 +85,12 @@ func stillThere(port int, inode uint64) (Owner, error) {
 		return Nobody, err
 	}
 	return Stranger, nil
+}
+
+// PortUser tells whose socket listens on a port of 127.0.0.1; false if nobody's does.
+func PortUser(port int) (uid int, listening bool, err error) {
+	s, listening, err := readSockets(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)), netip.AddrPort{}) //nolint:gosec // a port
+	return s.uid, listening, err
 }
 
 // PortHolder finds a process that listens on port, for a message to a person;

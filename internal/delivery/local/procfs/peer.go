@@ -17,38 +17,50 @@ import (
 // PeerUID tells whose socket is at the other end of a TCP connection within
 // this machine, whose two addresses are given; false if there is none (any more).
 func PeerUID(peer, here netip.AddrPort) (int, bool, error) {
-	for _, file := range []string{root + "/self/net/tcp", root + "/self/net/tcp6"} {
-		raw, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // no IPv6 here
-		}
-		if err != nil {
-			return 0, false, fmt.Errorf("read connections: %w", err)
-		}
-		if uid, ok := parsePeer(raw, plain(peer), plain(here)); ok {
-			return uid, true, nil
-		}
-	}
-	return 0, false, nil
+	s, found, err := readSockets(plain(peer), plain(here))
+	return s.uid, found, err
 }
 
 func plain(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-func parsePeer(raw []byte, peer, here netip.AddrPort) (int, bool) {
-	port := fmt.Sprintf(":%04X", peer.Port())
+func socketFiles() []string { return []string{root + "/self/net/tcp", root + "/self/net/tcp6"} }
+
+// readSocketFile is empty where the machine has no such protocol.
+func readSocketFile(file string) ([]byte, error) {
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return raw, err //nolint:wrapcheck // callers say what they read
+}
+
+// parseSocket finds the socket between two addresses, or with no remote one
+// the listener on a local address or on all.
+func parseSocket(raw []byte, local, remote netip.AddrPort) (socket, bool) {
+	port := fmt.Sprintf(":%04X", local.Port())
 	lines := bufio.NewScanner(bytes.NewReader(raw))
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
-		if len(f) < 10 || !strings.HasSuffix(f[1], port) || parseAddress(f[1]) != peer || parseAddress(f[2]) != here {
+		if len(f) < 10 || !strings.HasSuffix(f[1], port) {
 			continue
 		}
-		if uid, err := strconv.Atoi(f[7]); err == nil {
-			return uid, true
+		own := parseAddress(f[1])
+		if remote.IsValid() && (own != local || parseAddress(f[2]) != remote) {
+			continue
+		}
+		if !remote.IsValid() && (f[3] != stateListen || own != local && !own.Addr().IsUnspecified()) {
+			continue
+		}
+		state, err := strconv.ParseUint(f[3], 16, 8)
+		uid, err2 := strconv.Atoi(f[7])
+		inode, err3 := strconv.ParseUint(f[9], 10, 64)
+		if errors.Join(err, err2, err3) == nil {
+			return socket{state: byte(state), uid: uid, inode: inode}, true
 		}
 	}
-	return 0, false
+	return socket{}, false
 }
 
 // parseAddress reads an address as Linux prints it: words of four bytes, each

@@ -41,13 +41,13 @@ func TestPeerUIDOfALoopbackConnection(t *testing.T) {
 	}
 }
 
-func TestParsePeer(t *testing.T) {
+func TestParseSocket(t *testing.T) {
 	t.Parallel()
 	raw := []byte("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n" +
 		"   0: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000     0        0 7 1\n" +
 		"   1: 0100007F:C001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 200003        0 8 1\n")
 	here, peer := netip.MustParseAddrPort("127.0.0.1:8080"), netip.MustParseAddrPort("127.0.0.1:49153")
-	if uid, ok := parsePeer(raw, peer, here); !ok || uid != 200003 {
-		t.Errorf("uid %d, %v", uid, ok)
+	if s, ok := parseSocket(raw, peer, here); !ok || s != (socket{state: 1, uid: 200003, inode: 8}) {
+		t.Errorf("%+v, %v", s, ok)
 	}
 }

@@ -54,8 +54,14 @@ SELECT seq FROM audit WHERE who LIKE 'tenant %' ORDER BY seq DESC LIMIT ? OFFSET
 -- name: OtherAuditFrom :many
 SELECT seq FROM audit WHERE who NOT LIKE 'tenant %' ORDER BY seq DESC LIMIT ? OFFSET ?;
 
+-- name: TenantAuditHolders :many
+SELECT tenant, COUNT(*) AS held FROM audit WHERE who LIKE 'tenant %' GROUP BY tenant;
+
+-- name: OneTenantAuditFrom :many
+SELECT seq FROM audit WHERE who LIKE 'tenant %' AND tenant = ? ORDER BY seq DESC LIMIT ? OFFSET ?;
+
 -- name: DropTenantAudit :execrows
-DELETE FROM audit WHERE seq <= ? AND who LIKE 'tenant %';
+DELETE FROM audit WHERE seq <= ? AND tenant = ? AND who LIKE 'tenant %';
 
 -- name: DropOtherAudit :execrows
 DELETE FROM audit WHERE seq <= ? AND who NOT LIKE 'tenant %';
