@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,9 +68,31 @@ func (c *cli) simulateCommand() *cobra.Command {
 	return cmd
 }
 
+// check refuses times and counts that nothing can have; 0 is what is usual.
+func (f simulateFlags) check() error {
+	var wrong []string
+	for name, negative := range map[string]bool{
+		"--asleep": f.asleep < 0, "--wake-time": f.base.Wake < 0, "--cold-start": f.base.ColdStart < 0, "--stop-time": f.base.Stop < 0,
+		"--first-chunk": f.base.FirstChunk < 0, "--per-token": f.base.PerToken < 0, "--objective": f.base.Objective < 0,
+		"--prompt-rate": f.base.PromptRate < 0, "--concurrency": f.base.Concurrency < 0,
+	} {
+		if negative {
+			wrong = append(wrong, name)
+		}
+	}
+	if len(wrong) > 0 {
+		slices.Sort(wrong)
+		return usage("%s must not be negative", strings.Join(wrong, ", "))
+	}
+	if f.match && len(f.policies) == 1 {
+		return usage("--match compares policies with the first one; name at least two with --policy")
+	}
+	return nil
+}
+
 func (c *cli) simulate(f simulateFlags) error {
-	if f.asleep < 0 || f.base.Wake < 0 {
-		return usage("--asleep and --wake-time must not be negative; got %d and %s", f.asleep, f.base.Wake)
+	if err := f.check(); err != nil {
+		return err
 	}
 	class, err := f.readModel()
 	if err != nil {
@@ -121,7 +145,7 @@ func (f simulateFlags) matches(trace []simulate.Request, policies []simulate.Pol
 			p := p
 			p.Spec = f.dialled(p.Spec, percent)
 			if fitted := p.Fitted; fitted != nil {
-				p.Fitted = func(next, back time.Duration) elastic.Spec { return f.dialled(fitted(next, back), percent) }
+				p.Fitted = func(l elastic.Ladder) elastic.Spec { return f.dialled(fitted(l), percent) }
 			}
 			return p
 		}

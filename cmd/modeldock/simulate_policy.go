@@ -51,7 +51,7 @@ func (f simulateFlags) readPolicy(name string, class modelspec.Class, trace []si
 		lead := f.base.ColdStart
 		seconds(&lead, file.LeadSeconds)
 		p = simulate.Own(file.Name, bundle.Paced(lead))
-		p.Period, p.Asleep, p.Fitted = f.every, f.asleep, file.fitted(bundle, f.base.ColdStart, lead)
+		p.Period, p.Asleep, p.Fitted = f.every, f.asleep, file.fitted(bundle, lead)
 	default:
 		return p, usage("policy %s is neither a file nor reference-hpa, online, batch or clairvoyant; its base is %q", name, file.Base)
 	}
@@ -63,15 +63,10 @@ func (f simulateFlags) readPolicy(name string, class modelspec.Class, trace []si
 }
 
 // fitted is the policy where replicas sleep; lead is what it takes a start for.
-func (f policyFile) fitted(bundle elastic.Spec, start, lead time.Duration) func(next, back time.Duration) elastic.Spec {
-	taken := func(d time.Duration) time.Duration {
-		if d == start {
-			return lead
-		}
-		return d
-	}
-	return func(next, back time.Duration) elastic.Spec {
-		s := bundle.PacedFor(taken(next), taken(back))
+func (f policyFile) fitted(bundle elastic.Spec, lead time.Duration) func(elastic.Ladder) elastic.Spec {
+	return func(l elastic.Ladder) elastic.Spec {
+		l.Start = lead
+		s := bundle.PacedFor(l)
 		f.override(&s)
 		return s
 	}

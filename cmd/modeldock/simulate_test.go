@@ -49,14 +49,15 @@ func TestSimulateOfSleepers(t *testing.T) {
 func TestSimulateRefusesWhatMeansNothing(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
-		"neither a file nor":      {"--policy", "best"},
-		"llm, vision":             {"--class", "robot"},
-		"above 0 and at most 1":   {"--rate", "2"},
-		"requests must follow":    {"--warmup", "2h"},
-		"0 ≤ min ≤ max":           {"--policy", "online", "--min", "9", "--max", "3"},
-		"no such file":            {"--model", "none.yaml"},
-		"must not be negative":    {"--asleep", "-1"},
-		"begins with TIMESTAMP,C": {"--trace", "simulate.go"},
+		"neither a file nor":                          {"--policy", "best"},
+		"llm, vision":                                 {"--class", "robot"},
+		"above 0 and at most 1":                       {"--rate", "2"},
+		"requests must follow":                        {"--warmup", "2h"},
+		"0 ≤ min ≤ max":                               {"--policy", "online", "--min", "9", "--max", "3"},
+		"no such file":                                {"--model", "none.yaml"},
+		"--asleep, --cold-start must not be negative": {"--asleep", "-1", "--cold-start", "-1s"},
+		"name at least two":                           {"--policy", "online", "--match"},
+		"begins with TIMESTAMP,C":                     {"--trace", "simulate.go"},
 	} {
 		d := apart(t, nil, append([]string{"simulate", "--trace", codeTrace}, args...)...)
 		if d.code == exitOK || !strings.Contains(d.err, says) {

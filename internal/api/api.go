@@ -85,6 +85,9 @@ type Config struct {
 	// NoSleep says why no engine stays loaded in host memory here; empty: those
 	// that can do.
 	NoSleep string
+	// NoAutoscaler says why no autoscaler of Kubernetes scales models here; empty:
+	// one may.
+	NoAutoscaler string
 	// OnLoopback tells that only this machine can reach the listener.
 	OnLoopback bool
 	// BodyTime is how long a body may take to arrive; zero: a minute.

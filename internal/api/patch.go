@@ -63,7 +63,7 @@ func (s *Server) patchOf(ctx context.Context, ref budget.Ref, in openapi.Patch) 
 	}
 	if in.Scaling != nil {
 		p.Scaling = mergedScaling(r.Model.Scaling, *in.Scaling)
-		if err := s.checkAsleep(p.Scaling); err != nil {
+		if err := s.checkScaling(p.Scaling); err != nil {
 			return p, err
 		}
 	}

@@ -114,7 +114,7 @@ func (s *Server) permit(ctx context.Context, sub budget.Submission) error {
 	if err := s.CheckSource(sub.Model); err != nil {
 		return err
 	}
-	if err := s.checkAsleep(sub.Model.Scaling); err != nil {
+	if err := s.checkScaling(sub.Model.Scaling); err != nil {
 		return err
 	}
 	t, err := s.Ledger.Tenant(ctx, sub.Tenant)

@@ -62,3 +62,21 @@ func TestAsleepWhereEnginesCan(t *testing.T) {
 	cluster.ask(cluster.a, "POST", "/requests", `{"id":"one","cost":1,"priority":50}`).is(202)
 	refused(cluster.ask(cluster.a, "PATCH", "/requests/one", `{"generation":1,"scaling":{"asleep":1}}`), "a Pod holds its card")
 }
+
+// Where no autoscaler of Kubernetes is, none can be asked for.
+func TestAutoscalersAreWhereKubernetesIs(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.NoAutoscaler = "this is one machine" })
+	b.ask(b.a, "POST", "/requests", `{"id":"one","cost":1,"priority":50}`).is(202)
+	for _, actuator := range []string{"hpa", "keda"} {
+		for _, a := range []answer{
+			b.ask(b.a, "POST", "/requests", `{"id":"two","cost":1,"priority":50,"model":{"scaling":{"actuator":"`+actuator+`"}}}`),
+			b.ask(b.a, "PATCH", "/requests/one", `{"generation":1,"scaling":{"actuator":"`+actuator+`"}}`),
+		} {
+			if e := a.fails(400, "invalid_request"); !strings.HasSuffix(value(e.Field, ""), "scaling.actuator") || !strings.Contains(e.Message, "this is one machine") {
+				t.Errorf("%s: refused by %+v", actuator, e)
+			}
+		}
+	}
+	b.ask(b.a, "PATCH", "/requests/one", `{"generation":1,"scaling":{"actuator":"none"}}`).is(200)
+}

@@ -178,7 +178,7 @@ func policyOf(m modelspec.Model, how simulate.Model, in openapi.SimulatedPolicy)
 	}
 	p := simulate.Own(cmp.Or(in.Name, "model"), elastic.SpecOf(m, how.Concurrency, how.ColdStart))
 	p.Asleep = m.Asleep()
-	p.Fitted = func(next, back time.Duration) elastic.Spec { return elastic.SpecFor(m, how.Concurrency, next, back) }
+	p.Fitted = func(l elastic.Ladder) elastic.Spec { return elastic.SpecFor(m, how.Concurrency, l) }
 	return p, checkBounds(p)
 }
 

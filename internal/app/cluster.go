@@ -149,6 +149,7 @@ func (w *clusterWorld) where() string {
 func (w *clusterWorld) noSleep() string {
 	return "on Kubernetes a Pod holds its card for as long as it lives, asleep or not"
 }
+func (w *clusterWorld) noAutoscaler() string { return "" }
 func (w *clusterWorld) lease() time.Duration { return clusterLease }
 func (w *clusterWorld) close() error         { return nil }
 

@@ -131,7 +131,8 @@ func (c *controller) build(ctx context.Context) error {
 		views.sources = append(views.sources, gatewaySource(url, c.opts.Gateways.Token))
 	}
 	cfg.Fleet, cfg.Load, cfg.OnLoopback = c.world.fleet(), views, onLoopback(c.opts.Listen)
-	cfg.Scaling, cfg.Bounds, cfg.NoSleep = c.scaler, c.opts.Bounds, c.world.noSleep()
+	cfg.Scaling, cfg.Bounds = c.scaler, c.opts.Bounds
+	cfg.NoSleep, cfg.NoAutoscaler = c.world.noSleep(), c.world.noAutoscaler()
 	cfg.Restorer, cfg.SpoolDir = restorer{c.control, nil}, os.TempDir()
 	c.api = api.New(cfg)
 	return c.registerMetrics(connectionBounds(c.opts.Connections, c.opts.Proxies))

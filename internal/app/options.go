@@ -162,6 +162,12 @@ func (o UpOptions) Validate() error {
 	if o.HeadWait < 0 || o.StopGrace < 0 {
 		errs = append(errs, errors.New("--head-wait and --stop-grace must not be negative"))
 	}
+	if o.AsleepMiB < -1 {
+		errs = append(errs, fmt.Errorf("--asleep-memory must be MiB, 0 for none or -1 for a quarter of the machine's; got %d", o.AsleepMiB))
+	}
+	if have, err := procfs.ReadMemory(); err == nil && o.AsleepMiB > have.TotalMiB {
+		errs = append(errs, fmt.Errorf("--asleep-memory is %d MiB, and the machine has %d", o.AsleepMiB, have.TotalMiB))
+	}
 	return errors.Join(errs...)
 }
 

@@ -13,11 +13,11 @@ func TestOptionsTellEveryErrorAtOnce(t *testing.T) {
 	if err := DefaultUpOptions().Validate(); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
-	err := UpOptions{Listen: "here", Store: "json:", Cards: "2y5", HeadWait: -1, BodyMiB: 63, Proxies: []string{"10.0.0.0/24", "::1", "balancer"}, Counts: CountOptions{RedisURL: "redis://u:geheim@[::1/"}}.Validate()
+	err := UpOptions{Listen: "here", Store: "json:", Cards: "2y5", HeadWait: -1, BodyMiB: 63, AsleepMiB: -2, Proxies: []string{"10.0.0.0/24", "::1", "balancer"}, Counts: CountOptions{RedisURL: "redis://u:geheim@[::1/"}}.Validate()
 	if err != nil && strings.Contains(err.Error(), "geheim") {
 		t.Errorf("a password is shown: %v", err)
 	}
-	for _, flag := range []string{"Redis", "--gateways", "--cache-mib", "--listen", "--store", "--cards", "--data-dir", "--head-wait", "--max-body-memory", `--proxies must be addresses or networks such as 10.0.0.7 or 10.0.0.0/24; got "balancer"`} {
+	for _, flag := range []string{"Redis", "--gateways", "--cache-mib", "--listen", "--store", "--cards", "--data-dir", "--head-wait", "--max-body-memory", "--asleep-memory", `--proxies must be addresses or networks such as 10.0.0.7 or 10.0.0.0/24; got "balancer"`} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("nothing is said of %s: %v", flag, err)
 		}

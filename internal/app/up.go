@@ -222,7 +222,7 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 func (p *platform) buildAPI() {
 	cfg := p.apiConfig()
 	cfg.Fleet, cfg.Load, cfg.Recent, cfg.OnLoopback = fleet{p.machine}, load{p}, p.recorder.Find, p.opts.onLoopback()
-	cfg.Scaling, cfg.Bounds = p.scaler, p.opts.Bounds
+	cfg.Scaling, cfg.Bounds, cfg.NoAutoscaler = p.scaler, p.opts.Bounds, noKubernetes
 	cfg.Restorer, cfg.SpoolDir = restorer{p.control, p.machine}, p.dir.path
 	if p.opts.Manual {
 		cfg.Stepper = stepper{p.control}

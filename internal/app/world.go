@@ -28,6 +28,8 @@ type world interface {
 	// noSleep is why no engine can stay loaded without its cards there; empty:
 	// those that can do.
 	noSleep() string
+	// noAutoscaler is why no autoscaler of Kubernetes reaches it; empty: it does.
+	noAutoscaler() string
 	// where names it for people.
 	where() string
 	close() error
@@ -47,6 +49,9 @@ func newMachineWorld(dir string) (*machineWorld, error) {
 	return &machineWorld{dir, client}, nil
 }
 
+// noKubernetes is why nothing but ModelDock scales on one machine.
+const noKubernetes = "this is one machine, and autoscalers of Kubernetes do not reach it"
+
 func (w *machineWorld) target() remote.Served { return w.client }
 func (w *machineWorld) stamps() stampKeeper   { return machineStamps{w.client} }
 func (w *machineWorld) fleet() api.Fleet      { return machineFleet{w.client} }
@@ -55,6 +60,7 @@ func (w *machineWorld) informer() newInformer { return nil }
 func (w *machineWorld) views() []viewSource   { return []viewSource{machineSource(w.client)} }
 func (w *machineWorld) where() string         { return "machine " + w.dir }
 func (w *machineWorld) noSleep() string       { return "" }
+func (w *machineWorld) noAutoscaler() string  { return noKubernetes }
 func (w *machineWorld) lease() time.Duration  { return relayLease }
 func (w *machineWorld) close() error          { return w.client.Close() }
 

@@ -51,25 +51,41 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// TestPacedFor: where the next replica is started and one that is given up
-// sleeps, growth is that of long starts and shrinking that of short ones; and
-// the other way round.
+// TestPacedFor: where the next replica is started and those that are given up
+// sleep, growth is that of long starts and shrinking that of short ones; and the
+// other way round. No more are given up at once than have a place to sleep, and
+// none while one loads, which could not.
 func TestPacedFor(t *testing.T) {
 	t.Parallel()
 	bundle, _ := online(1, 30)
 	start, wake := bundle.Paced(time.Minute), bundle.Paced(3*time.Second)
-	for _, c := range []struct{ got, up, down elastic.Spec }{
-		{bundle.PacedFor(time.Minute, 3*time.Second), start, wake},
-		{bundle.PacedFor(3*time.Second, time.Minute), wake, start},
+	ladder := elastic.Ladder{Start: time.Minute, Wake: 3 * time.Second, Places: 3}
+	full, loads, some := ladder, ladder, ladder
+	full.Asleep, loads.Loading, some.Asleep = 3, 1, 1
+	sleeps := func(n int) elastic.Spec {
+		s := wake
+		s.Behavior.Down.Policies = []elastic.Policy{{Value: n, Period: 15 * time.Second}}
+		return s
+	}
+	for _, c := range []struct {
+		what     string
+		l        elastic.Ladder
+		up, down elastic.Spec
+	}{
+		{"none sleeps yet", ladder, start, sleeps(3)},
+		{"as many sleep as may", full, wake, start},
+		{"one still loads", loads, start, start},
+		{"one sleeps, and two more may", some, wake, sleeps(2)},
 	} {
-		if c.got.Smooth != c.up.Smooth || !reflect.DeepEqual(c.got.Behavior.Up, c.up.Behavior.Up) {
-			t.Errorf("growth: %+v, want %+v", c.got, c.up)
+		got := bundle.PacedFor(c.l)
+		if got.Smooth != c.up.Smooth || !reflect.DeepEqual(got.Behavior.Up, c.up.Behavior.Up) {
+			t.Errorf("%s, growth: %+v, want %+v", c.what, got, c.up)
 		}
-		if c.got.Idle != c.down.Idle || !reflect.DeepEqual(c.got.Behavior.Down, c.down.Behavior.Down) {
-			t.Errorf("shrinking: %+v, want %+v", c.got, c.down)
+		if got.Idle != c.down.Idle || !reflect.DeepEqual(got.Behavior.Down, c.down.Behavior.Down) {
+			t.Errorf("%s, shrinking: %+v, want %+v", c.what, got, c.down)
 		}
 	}
-	if s := bundle.PacedFor(0, time.Minute); !reflect.DeepEqual(s, bundle) {
+	if s := bundle.PacedFor(elastic.Ladder{Wake: time.Second, Places: 1}); !reflect.DeepEqual(s, bundle) {
 		t.Errorf("fitted to what is not known: %+v", s)
 	}
 }

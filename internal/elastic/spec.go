@@ -12,13 +12,12 @@ import (
 // at once, 0: the class's; lead is how long it takes to start, as measured, 0:
 // not known.
 func SpecOf(m modelspec.Model, concurrency int, lead time.Duration) Spec {
-	return SpecFor(m, concurrency, lead, lead)
+	return SpecFor(m, concurrency, Ladder{Start: lead})
 }
 
-// SpecFor is SpecOf where replicas sleep: next is how long the next one takes,
-// back how long it takes to have one back that is given up. See PacedFor.
-func SpecFor(m modelspec.Model, concurrency int, next, back time.Duration) Spec {
-	s := For(m.Class, m.Workload, concurrency).PacedFor(next, back)
+// SpecFor is SpecOf where replicas may sleep. See PacedFor.
+func SpecFor(m modelspec.Model, concurrency int, l Ladder) Spec {
+	s := For(m.Class, m.Workload, concurrency).PacedFor(l)
 	s.Min, s.Max = m.Replicas.Min, m.Replicas.Max
 	for i := range s.Metrics {
 		// A bundle's signal that an engine never had takes no part.

@@ -109,16 +109,14 @@ type Scaler struct {
 // model is what the scaler knows of one. Its lock is held while it is decided
 // for, so that a wake waits for that one model at most.
 type model struct {
-	mu       sync.Mutex
-	history  elastic.History
-	begun    bool               // history is
-	known    time.Time          // the latest step that history has, by the second
-	last     elastic.Decision   // the latest
-	note     string             // of making room
-	start    time.Duration      // from a replica's start to its readiness, as last measured
-	wake     time.Duration      // from waking one that slept to that
-	sleeping int                // replicas that do, so that the next is woken
-	idle     map[string]float64 // least share of memory since a replica was ready, by UID
+	mu      sync.Mutex
+	history elastic.History
+	begun   bool               // history is
+	known   time.Time          // the latest step that history has, by the second
+	last    elastic.Decision   // the latest
+	note    string             // of making room
+	ladder  elastic.Ladder     // how long replicas take to serve, as last measured, and where they stand
+	idle    map[string]float64 // least share of memory since a replica was ready, by UID
 
 	kept    time.Time          // since when it runs for its pool alone; zero: it does not
 	noRoom  time.Time          // until when it is not woken before anybody asks
@@ -257,7 +255,9 @@ func paused(r budget.Reservation) bool { return r.Model.Scaling != nil && r.Mode
 
 // spec is the policy of a model, fitted to how long its replicas take to start.
 func (s *Scaler) spec(r budget.Reservation, m *model) elastic.Spec {
-	return elastic.SpecFor(r.Model, s.cfg.Concurrency(r.Model), m.lead(), m.back(r.Model.Asleep()))
+	l := m.ladder
+	l.Places = r.Model.Asleep()
+	return elastic.SpecFor(r.Model, s.cfg.Concurrency(r.Model), l)
 }
 
 // begin takes up the history where an earlier process left it: what was

@@ -47,9 +47,12 @@ func (m *model) signals(v view, r budget.Reservation, st delivery.Status, load t
 // The quickest counts: one that did not answer for a while seems to have
 // started late.
 func (m *model) measure(st delivery.Status) {
-	m.sleeping = st.Sleeping()
+	m.ladder.Asleep, m.ladder.Loading = st.Sleeping(), 0
 	var start, wake time.Duration
 	for _, r := range st.Replicas {
+		if loads(r) {
+			m.ladder.Loading++
+		}
 		began, quickest := r.PlacedAt, &start
 		switch {
 		case !r.WokenAt.IsZero():
@@ -62,29 +65,16 @@ func (m *model) measure(st delivery.Status) {
 		}
 	}
 	if start > 0 {
-		m.start = start
+		m.ladder.Start = start
 	}
 	if wake > 0 {
-		m.wake = wake
+		m.ladder.Wake = wake
 	}
 }
 
-// lead is how long the next replica is expected to take: to be woken, where
-// one sleeps, else to start. 0: not known.
-func (m *model) lead() time.Duration {
-	if m.sleeping > 0 && m.wake > 0 {
-		return m.wake
-	}
-	return m.start
-}
-
-// back is how long it takes to have a replica back that is given up: as long as
-// waking one, where most of them may sleep and that many do not yet.
-func (m *model) back(most int) time.Duration {
-	if m.sleeping < most && m.wake > 0 {
-		return m.wake
-	}
-	return m.start
+// loads reports a start that goes as it should.
+func loads(r delivery.Replica) bool {
+	return r.WokenAt.IsZero() && (r.Phase == delivery.PhasePending || r.Phase == delivery.PhaseStarting || r.Phase == delivery.PhaseLoading)
 }
 
 // backlogGrace is how much longer than twice a start a request may wait before
@@ -95,7 +85,7 @@ const backlogGrace = 5 * time.Second
 // which is gone soon after. A backlog that stays longer than that is work for
 // more replicas: it counts in full, as demand does.
 func (m *model) offered(l traffic.Load) (float64, bool) {
-	if l.Recent == nil || l.OldestWait > 2*m.lead()+backlogGrace {
+	if l.Recent == nil || l.OldestWait > 2*m.ladder.Next()+backlogGrace {
 		return 0, false
 	}
 	return float64(min(l.Waiting+l.InFlight, max(l.InFlight, *l.Recent))), true

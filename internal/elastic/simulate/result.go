@@ -55,7 +55,7 @@ func (o *Result) finish(r *run) {
 	o.DirectionChanges = len(r.turns)
 	window := r.policy.Spec.Behavior.Down.Window
 	if r.policy.Asleep > 0 && r.policy.Fitted != nil {
-		window = r.policy.Fitted(r.model.Wake, r.model.Wake).Behavior.Down.Window
+		window = r.policy.Fitted(elastic.Ladder{Start: r.model.ColdStart, Wake: r.model.Wake, Places: r.policy.Asleep}).Behavior.Down.Window
 	}
 	if w := window; w > 0 {
 		o.PerDownWindow = float64(len(r.turns)) * w.Seconds() / (r.now - r.model.Warmup).Seconds()

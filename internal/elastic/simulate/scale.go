@@ -40,14 +40,13 @@ func (r *run) spec() elastic.Spec {
 	if r.policy.Asleep == 0 || r.policy.Fitted == nil {
 		return r.policy.Spec
 	}
-	next, back := r.model.ColdStart, r.model.ColdStart
-	if r.sleeping > 0 {
-		next = r.model.Wake
+	l := elastic.Ladder{Start: r.model.ColdStart, Wake: r.model.Wake, Asleep: r.sleeping, Places: r.policy.Asleep}
+	for _, c := range r.replicas {
+		if !c.ending && !c.woken && c.ready > r.now {
+			l.Loading++
+		}
 	}
-	if r.sleeping < r.policy.Asleep {
-		back = r.model.Wake
-	}
-	return r.policy.Fitted(next, back)
+	return r.policy.Fitted(l)
 }
 
 // note adds what has changed to the timeline.
@@ -125,12 +124,12 @@ func (r *run) recent() int {
 // their cards until their last stream has ended, and for the time of a stop.
 func (r *run) scale(n int) {
 	for ; r.want < n; r.want++ {
-		takes, counts := r.model.ColdStart, &r.out.ColdStarts
-		if r.sleeping > 0 {
+		takes, counts, woken := r.model.ColdStart, &r.out.ColdStarts, r.sleeping > 0
+		if woken {
 			takes, counts = r.model.Wake, &r.out.Wakes
 			r.sleeping--
 		}
-		c := &replica{born: r.now, ready: r.now + takes}
+		c := &replica{born: r.now, ready: r.now + takes, woken: woken}
 		r.replicas = append(r.replicas, c)
 		if r.now >= r.model.Warmup {
 			*counts++

@@ -61,9 +61,8 @@ type Policy struct {
 	// Asleep is how many replicas beyond the wanted ones stay loaded in host
 	// memory when they are given up; the next ones are woken. They hold no card.
 	Asleep int
-	// Fitted is Spec where replicas sleep, by how long the next one takes, and
-	// how long it takes to have one back that is given up; nil: Spec always.
-	Fitted func(next, back time.Duration) elastic.Spec
+	// Fitted is Spec where replicas sleep, by where they stand; nil: Spec always.
+	Fitted func(elastic.Ladder) elastic.Spec
 	// Plan decides instead of the engine, if there is one.
 	Plan func(at time.Duration, replicas int) int
 	// Stopped ends the replay with ErrStopped once it says so; nil: it runs to
@@ -97,6 +96,7 @@ type Point struct {
 type replica struct {
 	born, ready time.Duration
 	running     int
+	woken       bool // and not started
 	ending      bool
 	until       time.Duration // it holds its cards, once it is ending
 	heard       time.Duration // when its engine was asked last; 0: never

@@ -76,13 +76,13 @@ func TestAsleepInsteadOfColdStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fitted := func(next, back time.Duration) elastic.Spec {
-		s := elastic.For(modelspec.ClassLLM, modelspec.WorkloadOnline, m.Concurrency).PacedFor(next, back)
+	fitted := func(l elastic.Ladder) elastic.Spec {
+		s := elastic.For(modelspec.ClassLLM, modelspec.WorkloadOnline, m.Concurrency).PacedFor(l)
 		s.Min = 1
 		return s
 	}
 	for asleep, better := range map[int]bool{0: false, 16: true} {
-		p := Own("online", fitted(m.ColdStart, m.ColdStart))
+		p := Own("online", fitted(elastic.Ladder{Start: m.ColdStart}))
 		p.Asleep, p.Fitted = asleep, fitted
 		r, err := Run(trace, m, p)
 		if err != nil {
@@ -91,6 +91,22 @@ func TestAsleepInsteadOfColdStarts(t *testing.T) {
 		if got := r.GPUHours <= 0.75*goal.GPUHours && 2*r.Late <= goal.Late; got != better || (r.Wakes > 0) != better {
 			t.Errorf("%d asleep: %.2f GPU-hours for %.2f, %d late for %d, %d wakes", asleep, r.GPUHours, goal.GPUHours, r.Late, goal.Late, r.Wakes)
 		}
+	}
+	// From the begin, when nothing sleeps yet: what loads is not given up, so that
+	// no more is late than without sleep.
+	m.Warmup = 0
+	late, starts := map[int]int{}, 0
+	for _, asleep := range []int{0, 16} {
+		p := Own("online", fitted(elastic.Ladder{Start: m.ColdStart}))
+		p.Asleep, p.Fitted = asleep, fitted
+		r, err := Run(trace, m, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late[asleep], starts = r.Late, r.ColdStarts
+	}
+	if late[16] > late[0] || starts > 16 {
+		t.Errorf("%d late where 16 may sleep, %d where none does; %d starts", late[16], late[0], starts)
 	}
 }
 
