@@ -34,6 +34,9 @@ func draw(windows []window, seed uint64, most int) ([]Request, error) {
 	if len(windows) > 1 {
 		length = windows[1].at - windows[0].at
 	}
+	if all := expected(windows, length); all > float64(most) {
+		return nil, fmt.Errorf("these rates are about %.0f requests, and at most %d are replayed: replay a share of %.1g of them", all, most, float64(most)/all/2)
+	}
 	var trace []Request
 	ahead := windows[0].gap(r) // expected requests until the next arrival
 	for _, w := range windows {
@@ -51,6 +54,14 @@ func draw(windows []window, seed uint64, most int) ([]Request, error) {
 		ahead -= left
 	}
 	return trace, nil
+}
+
+// expected is how many requests windows are on average.
+func expected(windows []window, length time.Duration) (all float64) {
+	for _, w := range windows {
+		all += max(0, w.rate) * length.Seconds()
+	}
+	return all
 }
 
 // gap is one of mean 1.

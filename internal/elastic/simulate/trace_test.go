@@ -4,7 +4,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
+	"time"
 )
 
 // trace reads a share of one of the recorded traces.
@@ -72,5 +74,15 @@ func TestShare(t *testing.T) {
 	// Poisson arrivals of the busiest window would have 1.2 in a second.
 	if longest < 12*3600 || same < 0.1*float64(len(trace)) {
 		t.Errorf("the longest gap is %g s, and %g of %d follow within 100 ms", longest, same, len(trace))
+	}
+}
+
+// Rates that are too many requests are refused before any is drawn, with a share
+// that would do.
+func TestTooManyRequests(t *testing.T) {
+	t.Parallel()
+	_, err := draw([]window{{rate: 10}, {at: time.Minute, rate: 30}}, 1, 1200)
+	if err == nil || !strings.Contains(err.Error(), "about 2400 requests, and at most 1200 are replayed: replay a share of 0.2 of them") {
+		t.Errorf("refused by %v", err)
 	}
 }
