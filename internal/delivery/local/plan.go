@@ -225,7 +225,7 @@ func (p *planner) unwanted(o ObjectView, r ReplicaView) {
 	case r.Sleep == Awake && p.fallsAsleep(o, r):
 		p.do(Action{Verb: SleepReplica, Object: o.Name, Index: r.Index, Reason: delivery.Draining, Message: "it is not wanted any more and goes to sleep"})
 	default:
-		p.do(Action{Verb: StopReplica, Object: o.Name, Index: r.Index, Reason: delivery.Draining, Message: "it is not wanted any more"})
+		p.do(Action{Verb: StopReplica, Object: o.Name, Index: r.Index, Reason: delivery.Draining, Message: "it is not wanted any more" + p.whyNotAsleep(o)})
 	}
 }
 

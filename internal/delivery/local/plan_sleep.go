@@ -76,6 +76,20 @@ func (p *planner) fallsAsleep(o ObjectView, r ReplicaView) bool {
 	return true
 }
 
+// whyNotAsleep says, where replicas of an object may sleep, what keeps the next
+// one from it for as long as nobody changes the settings.
+func (p *planner) whyNotAsleep(o ObjectView) string {
+	switch {
+	case o.Asleep == 0 || o.Deleting:
+		return ""
+	case p.world.AsleepMiB <= 0:
+		return "; nothing sleeps on this machine (--asleep-memory 0)"
+	case o.HostMiB > p.world.AsleepMiB:
+		return fmt.Sprintf("; it cannot sleep, because it would take %d MiB of host memory, and all that sleep may take %d (--asleep-memory)", o.HostMiB, p.world.AsleepMiB)
+	}
+	return ""
+}
+
 // wake wakes up to n sleeping replicas whose cards have room, those that fell
 // asleep last first, and ends those that may not stay asleep.
 func (p *planner) wake(o ObjectView, asleep []ReplicaView, n int) (woken int, err error) {

@@ -107,3 +107,33 @@ func TestPlanOfSleep(t *testing.T) {
 		}
 	}
 }
+
+// A replica that may sleep and never can is told why when it is stopped.
+func TestWhyOneIsStoppedAndNotAsleep(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int64]string{
+		0:    "it is not wanted any more; nothing sleeps on this machine (--asleep-memory 0)",
+		5000: "it is not wanted any more; it cannot sleep, because it would take 6000 MiB of host memory, and all that sleep may take 5000 (--asleep-memory)",
+	} {
+		w := world(sleepy("a", 6000, 0, 1, able(0, "c0", 6000)))
+		w.AsleepMiB = limit
+		if got, err := Plan(w); err != nil || len(got) != 1 || got[0].Message != want {
+			t.Errorf("with %d MiB: %+v (%v), want %q", limit, got, err, want)
+		}
+	}
+}
+
+// One that is ended in its sleep holds no card, and is not said to.
+func TestWhoEndsInItsSleepHoldsNothing(t *testing.T) {
+	t.Parallel()
+	st := delivery.Status{Wanted: 1, Ready: 1, Replicas: []delivery.Replica{
+		{UID: "a", Phase: delivery.PhaseReady, Cards: []delivery.Card{{UUID: "c0"}}}, {UID: "b", Phase: delivery.PhaseTerminating},
+	}}
+	if _, message := reasonOf(st); message != "1 of 1 replicas are ready" {
+		t.Errorf("it says %q", message)
+	}
+	st.Replicas[1].Cards = []delivery.Card{{UUID: "c0"}}
+	if _, message := reasonOf(st); message != "1 of 1 replicas are ready; 1 more are ending and hold their cards and slots until then" {
+		t.Errorf("it says %q", message)
+	}
+}

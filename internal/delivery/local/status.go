@@ -76,6 +76,17 @@ func (t *Target) replica(o *object, s *slot) delivery.Replica {
 
 func (r *run) address() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
 
+// holding is the number of replicas that hold a card for what they are paid for:
+// one that is ended in its sleep holds none.
+func holding(st delivery.Status) (n int) {
+	for _, r := range st.Replicas {
+		if r.UID != "" && r.Phase != delivery.PhaseAsleep && len(r.Cards) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // reasonOf names the first true cause: what keeps a replica from running
 // counts before what merely has not happened yet.
 func reasonOf(st delivery.Status) (delivery.Reason, string) {
@@ -96,7 +107,7 @@ func reasonOf(st delivery.Status) (delivery.Reason, string) {
 	}
 	if st.Ready >= st.Wanted {
 		message := fmt.Sprintf("%d of %d replicas are ready", st.Ready, st.Wanted)
-		if more := st.Processes() - st.Wanted; more > 0 {
+		if more := holding(st) - st.Wanted; more > 0 {
 			message += fmt.Sprintf("; %d more are ending and hold their cards and slots until then", more)
 		}
 		return delivery.Available, message + asleep
