@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +51,39 @@ func into(l *sqlledger.Ledger) func(context.Context, io.ReadSeeker, string) (bac
 			return contents, err
 		}
 		return contents, l.Import(ctx, head, r.Rows(), keep)
+	}
+}
+
+// Whatever a submit takes comes back from a copy: settings that are written in
+// part, and those of every kind.
+func TestEveryShapeOfARequestIsRestored(t *testing.T) {
+	t.Parallel()
+	from := setup(t)
+	shapes := []string{
+		`{}`, `{"scaling":{"idleSeconds":1}}`, `{"scaling":{"targets":{}}}`, `{"scaling":{"asleep":1},"replicas":{"min":0,"max":2}}`, `{"scaling":{"paused":true}}`,
+		`{"scaling":{"targets":{"queueDepth":3}}}`, `{"scaling":{"actuator":"none","behavior":{"scaleUp":{"stabilizationWindowSeconds":0}}}}`,
+		`{"scaling":{"behavior":{"scaleDown":{"selectPolicy":"Min","tolerance":0.1,"policies":[{"type":"Pods","value":1,"periodSeconds":1}]},"scaleUp":{}}}}`,
+		`{"coldStart":{}}`, `{"coldStart":{"timeoutSeconds":9}}`, `{"args":["--tokens=3"]}`, `{"class":"vision","workload":"batch","gpus":2,"version":"v2"}`,
+		`{"traffic":{"weight":3}}`, `{"cache":{"ttlSeconds":5}}`,
+	}
+	for i, model := range shapes {
+		from.ask(from.a, "POST", "/requests", `{"id":"r`+strconv.Itoa(i)+`","cost":1,"priority":50,"model":`+model+`}`).is(http.StatusAccepted)
+	}
+	from.admit()
+	doc := from.ask(from.admin, "GET", "/ledger/export", "").is(http.StatusOK)
+	to := setup(t, func(c *Config) {
+		c.Restorer = &fakeRestorer{standstill: func() string { return "" }, take: into(c.Ledger.(*sqlledger.Ledger))}
+	})
+	done := read[openapi.LedgerImported](to.ask(to.admin, "POST", "/ledger/import", string(doc.body)), http.StatusOK)
+	if *done.Reservations != len(shapes) {
+		t.Errorf("%d of %d requests came back", *done.Reservations, len(shapes))
+	}
+	for i := range shapes {
+		path := "/requests/r" + strconv.Itoa(i)
+		was, is := read[openapi.Request](from.ask(from.a, "GET", path, ""), http.StatusOK), read[openapi.Request](to.ask(from.a, "GET", path, ""), http.StatusOK)
+		if !reflect.DeepEqual(was.Model, is.Model) {
+			t.Errorf("%s came back as %+v, was %+v", shapes[i], is.Model, was.Model)
+		}
 	}
 }
 

@@ -213,7 +213,8 @@ func fieldsOf(t reflect.Type) map[string]field {
 		if key == "" || key == "-" || !f.IsExported() {
 			continue
 		}
-		fields[key] = field{f.Type, f.Type.Kind() != reflect.Pointer && !strings.Contains(opts, "omitempty")}
+		optional := f.Type.Kind() == reflect.Pointer || strings.Contains(opts, "omitempty") || strings.Contains(opts, "omitzero")
+		fields[key] = field{f.Type, !optional}
 	}
 	return fields
 }

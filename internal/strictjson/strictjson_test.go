@@ -19,6 +19,7 @@ type document struct {
 	Env   *map[string]string `json:"env,omitempty"`
 	Args  *[]string          `json:"args,omitempty"`
 	On    *bool              `json:"on,omitempty"`
+	Aim   inner              `json:"aim,omitzero"`
 }
 
 func TestRefusesWhatTwoReadersCouldReadDifferently(t *testing.T) {
