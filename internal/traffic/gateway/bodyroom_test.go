@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -151,5 +152,21 @@ func TestBodiesHaveAPace(t *testing.T) {
 	}
 	if _, err := from.ReadByte(); err == nil {
 		t.Error("the stranger's connection stayed")
+	}
+}
+
+// A stranger who announces a body and sends none holds a connection for a
+// moment, however much time those have whose key is known.
+func TestStrangersHoldNoConnection(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(cfg *gateway.Config) { cfg.Pace = gateway.Pace{Grace: time.Hour, Rate: 25} })
+	conn := b.upload("mdk_none_none", 1000, "")
+	from := bufio.NewReader(conn)
+	if got := readResult(t, from); got.status != http.StatusUnauthorized {
+		t.Errorf("a stranger: %d %s", got.status, got.body)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("its connection ends with %v, want its end", err)
 	}
 }

@@ -204,12 +204,22 @@ func (x *exchange) conclude() {
 }
 
 // dropBody bounds the time that the server takes to read what is left of a
-// body that nobody wanted: it does so before the connection's next request.
+// body that nobody wanted: it does so before the connection's next request. A
+// stranger's connection is not held for it any longer than its answer needs.
 func (x *exchange) dropBody() {
-	if !x.bodyOver && x.r.ContentLength != 0 {
-		_ = http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(x.g.cfg.Pace.Grace))
+	if x.bodyOver || x.r.ContentLength == 0 {
+		return
 	}
+	rest := x.g.cfg.Pace.Grace
+	if x.rec.Tenant == "" {
+		rest = min(rest, strangersRest)
+	}
+	_ = http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(rest))
 }
+
+// strangersRest is how long what is left of a body is read of somebody whose key
+// is none.
+const strangersRest = time.Second
 
 // finish runs on every exit, panics included: answer, metrics, evidence.
 func (x *exchange) finish() {
