@@ -72,9 +72,10 @@ func (m *model) measure(st delivery.Status) {
 	}
 }
 
-// loads reports a start that goes as it should.
+// loads reports a start that has cost something and goes as it should. One that
+// waits for a card may be given up at any time.
 func loads(r delivery.Replica) bool {
-	return r.WokenAt.IsZero() && (r.Phase == delivery.PhasePending || r.Phase == delivery.PhaseStarting || r.Phase == delivery.PhaseLoading)
+	return r.WokenAt.IsZero() && (r.Phase == delivery.PhaseStarting || r.Phase == delivery.PhaseLoading)
 }
 
 // backlogGrace is how much longer than twice a start a request may wait before

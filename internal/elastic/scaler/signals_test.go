@@ -17,6 +17,7 @@ func TestTheLadderIsMeasured(t *testing.T) {
 	woken := delivery.Replica{UID: "b", Phase: delivery.PhaseReady, PlacedAt: noon, WokenAt: noon, ReadyAt: noon.Add(3 * time.Second)}
 	asleep := delivery.Replica{UID: "c", Phase: delivery.PhaseAsleep, PlacedAt: noon, WokenAt: noon}
 	loading := delivery.Replica{UID: "d", Phase: delivery.PhaseLoading, PlacedAt: noon}
+	pending := delivery.Replica{Phase: delivery.PhasePending}
 	m := newModel()
 	for _, step := range []struct {
 		what       string
@@ -29,6 +30,7 @@ func TestTheLadderIsMeasured(t *testing.T) {
 		{"beside one that sleeps", []delivery.Replica{started, asleep}, time.Minute, time.Minute},
 		{"one was woken, and none sleeps", []delivery.Replica{started, woken}, time.Minute, 3 * time.Second},
 		{"one still loads, which could not sleep", []delivery.Replica{woken, loading}, time.Minute, time.Minute},
+		{"one waits for a card", []delivery.Replica{woken, pending}, time.Minute, 3 * time.Second},
 		{"one was woken, and one sleeps", []delivery.Replica{woken, asleep}, 3 * time.Second, time.Minute},
 		{"that one sleeps no more", []delivery.Replica{woken}, time.Minute, 3 * time.Second},
 	} {
