@@ -102,6 +102,17 @@ func source(r *http.Request) string {
 	return address
 }
 
+// origin is the address that a failed sign-in counts for: where a proxy on this
+// machine passes it on, that of whom it speaks for. Who forges it gains little:
+// what all addresses store together is bounded, too.
+func origin(r *http.Request) string {
+	peer, said, proxied := strings.Cut(source(r), " for ")
+	if addr, err := netip.ParseAddr(peer); proxied && err == nil && addr.IsLoopback() {
+		return said
+	}
+	return peer
+}
+
 func clip(s string) string { return clipped(s, auditText) }
 
 // clipped is at most so many bytes of s, and says that there was more.

@@ -94,7 +94,7 @@ func (s *Server) auditSession(c *gin.Context, result error) {
 // a key, never what was sent.
 func (s *Server) auditFailedSignIn(c *gin.Context, sent string, result error) {
 	s.sumUp(c)
-	if problemStatus(result) != http.StatusUnauthorized || !s.signIns.fail(addressOf(c.Request.RemoteAddr)) {
+	if problemStatus(result) != http.StatusUnauthorized || !s.signIns.fail(origin(c.Request)) {
 		return // nothing was decided about the caller, or as much was as is stored
 	}
 	var details []string

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -173,3 +174,24 @@ func TestAuditIsSearchedByAdmins(t *testing.T) {
 }
 
 func wireText(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// Behind a proxy on the same machine callers count for themselves; what others
+// say of themselves does not count.
+func TestWhomAFailedSignInCountsFor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ peer, forwarded, want string }{
+		{"127.0.0.1:9", "", "127.0.0.1"},
+		{"127.0.0.1:9", "198.51.100.1, 203.0.113.9", "203.0.113.9"},
+		{"[::1]:9", "203.0.113.9", "203.0.113.9"},
+		{"127.0.0.1:9", "nobody", "127.0.0.1"},
+		{"192.0.2.1:9", "203.0.113.9", "192.0.2.1"},
+	} {
+		r := &http.Request{RemoteAddr: c.peer, Header: http.Header{}}
+		if c.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", c.forwarded)
+		}
+		if got := origin(r); got != c.want {
+			t.Errorf("%s for %q counts for %s, want %s", c.peer, c.forwarded, got, c.want)
+		}
+	}
+}
