@@ -88,7 +88,7 @@ func (t *Target) world() World {
 	w := World{Now: t.now(), Node: t.placementNode(), AsleepMiB: t.cfg.AsleepMiB, HostShort: t.hostShort()}
 	for name, o := range t.objects {
 		v := ObjectView{
-			Name: name, CreatedAt: o.rec.CreatedAt, Deleting: !o.rec.DeletingAt.IsZero(),
+			Name: name, Tenant: o.rec.ref().Tenant, CreatedAt: o.rec.CreatedAt, Deleting: !o.rec.DeletingAt.IsZero(),
 			Wanted: o.wanted(), Process: o.rec.process(),
 			Request: placement.Request{MiB: o.rec.Model.GPUMemory, Cards: o.rec.Model.GPUs, Class: o.rec.Model.Class, Workload: o.rec.Model.Workload},
 			Asleep:  o.rec.Model.Asleep(), HostMiB: o.rec.Model.HostMiB(),

@@ -25,6 +25,7 @@ type World struct {
 // ObjectView is one object as Plan sees it.
 type ObjectView struct {
 	Name      string
+	Tenant    string
 	CreatedAt time.Time
 	Deleting  bool
 	Wanted    int    // replicas that should run
@@ -85,7 +86,7 @@ func Plan(w World) ([]Action, error) {
 	slices.SortFunc(objects, func(a, b ObjectView) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.Name, b.Name))
 	})
-	p := planner{world: w, objects: objects, hostFree: w.AsleepMiB - hostHeld(objects)}
+	p := planner{world: w, objects: objects, host: newHostMemory(w.AsleepMiB, objects), waiting: map[string]int{}}
 	for _, o := range objects {
 		if err := p.object(o); err != nil {
 			return nil, err
@@ -96,12 +97,13 @@ func Plan(w World) ([]Action, error) {
 }
 
 type planner struct {
-	world    World
-	objects  []ObjectView    // in order
-	view     *placement.View // made for the first start, then kept up to date
-	seen     *placement.Sizes
-	hostFree int64 // that engines which fall asleep now may take
-	actions  []Action
+	world   World
+	objects []ObjectView    // in order
+	view    *placement.View // made for the first start, then kept up to date
+	seen    *placement.Sizes
+	host    hostMemory
+	waiting map[string]int // replicas that will sleep when there is memory for it, by object
+	actions []Action
 }
 
 func (p *planner) do(a Action) { p.actions = append(p.actions, a) }
@@ -222,10 +224,9 @@ func (p *planner) unwanted(o ObjectView, r ReplicaView) {
 	case !r.Running:
 		p.do(Action{Verb: ForgetReplica, Object: o.Name, Index: r.Index})
 	case r.Stopping, r.Sleep == Dozing && p.maySleep(o, r):
-	case r.Sleep == Awake && p.fallsAsleep(o, r):
-		p.do(Action{Verb: SleepReplica, Object: o.Name, Index: r.Index, Reason: delivery.Draining, Message: "it is not wanted any more and goes to sleep"})
+	case p.couldSleep(o, r) && p.fallsAsleep(o, r):
 	default:
-		p.do(Action{Verb: StopReplica, Object: o.Name, Index: r.Index, Reason: delivery.Draining, Message: "it is not wanted any more" + p.whyNotAsleep(o)})
+		p.do(Action{Verb: StopReplica, Object: o.Name, Index: r.Index, Reason: delivery.Draining, Message: "it is not wanted any more" + p.whyNotAsleep(o, r)})
 	}
 }
 

@@ -36,58 +36,22 @@ func (o ObjectView) split() (awake, asleep []ReplicaView) {
 	return awake, asleep
 }
 
-// hostHeld is the host memory of all engines that do not, or not yet again,
-// have their weights on their cards alone.
-func hostHeld(objects []ObjectView) (mib int64) {
-	for _, o := range objects {
-		for _, r := range o.Replicas {
-			if r.Running && r.Sleep != Awake {
-				mib += o.HostMiB
-			}
-		}
-	}
-	return mib
-}
-
 // maySleep reports whether a replica may be asleep, or fall asleep, beside the
 // others of its object.
 func (p *planner) maySleep(o ObjectView, r ReplicaView) bool {
-	others := 0
+	others := p.waiting[o.Name]
 	for _, other := range o.Replicas {
-		if other.Running && !other.Stopping && other.Index != r.Index && (other.Sleep == Dozing || other.Sleep == Asleep) {
+		if other.Running && !other.Stopping && other.Index != r.Index && (other.Sleep == Dozing || other.Sleep == Asleep || p.decided(o.Name, other.Index, SleepReplica)) {
 			others++
 		}
 	}
 	return !o.Deleting && r.Process == o.Process && others < o.Asleep && p.world.AsleepMiB > 0
 }
 
-// fallsAsleep decides whether a replica that serves and is not wanted any more
-// sleeps instead of being stopped; it then takes the host memory for it.
-func (p *planner) fallsAsleep(o ObjectView, r ReplicaView) bool {
-	for _, a := range p.actions { // decided just now, for another one
-		if a.Verb == SleepReplica && a.Object == o.Name {
-			o.Asleep--
-		}
-	}
-	if !r.CanSleep || !r.Ready || p.world.HostShort || !p.maySleep(o, r) || p.hostFree < o.HostMiB {
-		return false
-	}
-	p.hostFree -= o.HostMiB
-	return true
-}
-
-// whyNotAsleep says, where replicas of an object may sleep, what keeps the next
-// one from it for as long as nobody changes the settings.
-func (p *planner) whyNotAsleep(o ObjectView) string {
-	switch {
-	case o.Asleep == 0 || o.Deleting:
-		return ""
-	case p.world.AsleepMiB <= 0:
-		return "; nothing sleeps on this machine (--asleep-memory 0)"
-	case o.HostMiB > p.world.AsleepMiB:
-		return fmt.Sprintf("; it cannot sleep, because it would take %d MiB of host memory, and all that sleep may take %d (--asleep-memory)", o.HostMiB, p.world.AsleepMiB)
-	}
-	return ""
+// couldSleep reports whether a replica that serves could sleep but for the
+// host memory.
+func (p *planner) couldSleep(o ObjectView, r ReplicaView) bool {
+	return r.Sleep == Awake && r.CanSleep && r.Ready && !p.world.HostShort && p.maySleep(o, r) && o.HostMiB <= p.world.AsleepMiB
 }
 
 // wake wakes up to n sleeping replicas whose cards have room, those that fell
@@ -102,7 +66,7 @@ func (p *planner) wake(o ObjectView, asleep []ReplicaView, n int) (woken int, er
 		case fits:
 			woken++
 			p.do(Action{Verb: WakeReplica, Object: o.Name, Index: r.Index, Reason: delivery.Loading, Message: "its engine wakes up"})
-		case r.Stopping:
+		case r.Stopping, p.ends(o.Name, r.Index):
 		case o.Deleting || r.Process != o.Process || left >= o.Asleep || p.world.AsleepMiB <= 0:
 			p.do(Action{Verb: StopReplica, Object: o.Name, Index: r.Index, Reason: delivery.Draining, Message: "it is not kept asleep any more"})
 		default:
@@ -115,7 +79,7 @@ func (p *planner) wake(o ObjectView, asleep []ReplicaView, n int) (woken int, er
 // wakes takes the cards of a sleeping replica if it is wanted and all of them
 // have room.
 func (p *planner) wakes(o ObjectView, r ReplicaView, wanted int) (bool, error) {
-	if wanted <= 0 || o.Deleting || r.Stopping || r.Process != o.Process || len(r.Bound) == 0 {
+	if wanted <= 0 || o.Deleting || r.Stopping || p.ends(o.Name, r.Index) || r.Process != o.Process || len(r.Bound) == 0 {
 		return false, nil
 	}
 	if err := p.look(); err != nil {

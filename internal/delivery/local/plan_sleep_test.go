@@ -40,6 +40,7 @@ func TestPlanOfSleep(t *testing.T) {
 	old := func(r ReplicaView) ReplicaView { r.Process = "old"; return r }
 	deleted := func(o ObjectView) ObjectView { o.Deleting, o.Wanted = true, 0; return o }
 	batch := func(o ObjectView) ObjectView { o.Request.Workload = modelspec.WorkloadBatch; return o }
+	of := func(tenant string, o ObjectView) ObjectView { o.Tenant = tenant; return o }
 	ending := func(r ReplicaView) ReplicaView { r.Stopping = true; return r }
 	act := func(v Verb, o string, i int) Action { return Action{Verb: v, Object: o, Index: i} }
 	hold := func(o string, i int) Action {
@@ -53,25 +54,37 @@ func TestPlanOfSleep(t *testing.T) {
 		objects []ObjectView
 		want    []Action
 	}{
-		"what is not wanted sleeps": {9000, []ObjectView{sleepy("a", 6000, 0, 1, able(0, "c0", 6000))}, []Action{act(SleepReplica, "a", 0)}},
-		"as many as may":            {99000, []ObjectView{sleepy("a", 1000, 0, 1, able(0, "c0", 1000), able(1, "c1", 1000))}, []Action{act(SleepReplica, "a", 0), act(StopReplica, "a", 1)}},
-		"beside those that do":      {99000, []ObjectView{sleepy("a", 1000, 0, 2, slept(0, "c0", 0, 0), as(able(1, "c0", 1000), Dozing), able(2, "c1", 1000))}, []Action{act(StopReplica, "a", 2)}},
-		"as far as memory goes":     {9000, []ObjectView{sleepy("a", 6000, 0, 2, able(0, "c0", 6000), able(1, "c1", 6000))}, []Action{act(SleepReplica, "a", 0), act(StopReplica, "a", 1)}},
-		"memory is shared by all":   {9000, []ObjectView{sleepy("a", 6000, 0, 1, slept(0, "c0", 0, 0)), sleepy("b", 6000, 0, 1, able(0, "c1", 6000))}, []Action{act(StopReplica, "b", 0)}},
-		"a waking one has its own":  {9000, []ObjectView{sleepy("a", 6000, 1, 1, as(able(0, "c0", 6000), Waking)), sleepy("b", 6000, 0, 1, able(0, "c1", 6000))}, []Action{act(StopReplica, "b", 0)}},
-		"only engines that can":     {9000, []ObjectView{sleepy("a", 6000, 0, 1, runs(0, "c0", 6000))}, []Action{act(StopReplica, "a", 0)}},
-		"not while it loads":        {9000, []ObjectView{sleepy("a", 6000, 0, 1, as(able(0, "c0", 6000), Awake))}, []Action{act(StopReplica, "a", 0)}},
-		"not what is outdated":      {9000, []ObjectView{sleepy("a", 6000, 0, 1, old(able(0, "c0", 6000)))}, []Action{act(StopReplica, "a", 0)}},
-		"not where none may":        {0, []ObjectView{sleepy("a", 6000, 0, 1, able(0, "c0", 6000))}, []Action{act(StopReplica, "a", 0)}},
-		"not at the end":            {9000, []ObjectView{deleted(sleepy("a", 6000, 0, 2, able(0, "c0", 6000), slept(1, "c0", 0, 0), as(able(2, "c1", 6000), Dozing)))}, []Action{act(StopReplica, "a", 0), act(StopReplica, "a", 2), act(StopReplica, "a", 1)}},
-		"the end waits for it":      {9000, []ObjectView{deleted(sleepy("a", 6000, 0, 1, ending(slept(1, "c0", 0, 0))))}, nil},
-		"it stays asleep":           {9000, []ObjectView{sleepy("a", 6000, 0, 1, slept(0, "c0", 0, 0))}, nil},
-		"it is woken":               {9000, []ObjectView{sleepy("a", 6000, 1, 1, slept(0, "c0", 0, 0))}, []Action{act(WakeReplica, "a", 0)}},
-		"who slept last is woken":   {99000, []ObjectView{sleepy("a", 6000, 1, 2, slept(0, "c0", 0, 0), slept(1, "c1", 0, time.Second))}, []Action{act(WakeReplica, "a", 1)}},
-		"woken before one starts":   {99000, []ObjectView{sleepy("a", 6000, 2, 1, slept(1, "c0", 0, 0))}, []Action{act(WakeReplica, "a", 1), start("a", 0, "c1", 10000)}},
-		"before one is tried again": {99000, []ObjectView{sleepy("a", 6000, 1, 1, ReplicaView{Index: 0, RetryAt: noon}, slept(1, "c0", 0, 0))}, []Action{act(WakeReplica, "a", 1), act(ForgetReplica, "a", 0)}},
-		"what it left is its own":   {99000, []ObjectView{sleepy("a", 10000, 1, 1, slept(0, "c0", 500, 0))}, []Action{act(WakeReplica, "a", 0)}},
-		"its card is full":          {99000, []ObjectView{view("b", 9000, 1, runs(0, "c0", 9000)), sleepy("c", 6000, 1, 1, slept(0, "c0", 0, 0))}, []Action{start("c", 1, "c1", 10000)}},
+		"what is not wanted sleeps":  {9000, []ObjectView{sleepy("a", 6000, 0, 1, able(0, "c0", 6000))}, []Action{act(SleepReplica, "a", 0)}},
+		"as many as may":             {99000, []ObjectView{sleepy("a", 1000, 0, 1, able(0, "c0", 1000), able(1, "c1", 1000))}, []Action{act(SleepReplica, "a", 0), act(StopReplica, "a", 1)}},
+		"beside those that do":       {99000, []ObjectView{sleepy("a", 1000, 0, 2, slept(0, "c0", 0, 0), as(able(1, "c0", 1000), Dozing), able(2, "c1", 1000))}, []Action{act(StopReplica, "a", 2)}},
+		"as far as memory goes":      {9000, []ObjectView{sleepy("a", 6000, 0, 2, able(0, "c0", 6000), able(1, "c1", 6000))}, []Action{act(SleepReplica, "a", 0), act(StopReplica, "a", 1)}},
+		"memory is shared by all":    {9000, []ObjectView{sleepy("a", 6000, 0, 1, slept(0, "c0", 0, 0)), sleepy("b", 6000, 0, 1, able(0, "c1", 6000))}, []Action{act(StopReplica, "b", 0)}},
+		"all of it for who is alone": {9000, []ObjectView{sleepy("a", 3000, 0, 2, slept(0, "c0", 0, 0), slept(1, "c0", 0, 0)), sleepy("b", 3000, 0, 1, able(0, "c1", 3000))}, []Action{act(SleepReplica, "b", 0)}},
+		"a part for everybody": {9000, []ObjectView{of("x", sleepy("a", 3000, 0, 3, slept(0, "c0", 0, time.Second), slept(1, "c0", 0, 0), slept(2, "c0", 0, time.Second))), of("y", sleepy("b", 3000, 0, 1, able(0, "c1", 3000)))},
+			[]Action{act(StopReplica, "a", 1)}},
+		"which it waits for": {9000, []ObjectView{of("x", sleepy("a", 3000, 0, 3, slept(0, "c0", 0, 0), ending(slept(1, "c0", 0, 0)), slept(2, "c0", 0, 0))), of("y", sleepy("b", 3000, 0, 1, able(0, "c1", 3000)))}, nil},
+		"and nobody else gets": {9000, []ObjectView{
+			of("x", sleepy("a", 3000, 0, 3, slept(0, "c0", 0, 0), ending(slept(1, "c0", 0, 0)))), of("y", sleepy("b", 5000, 0, 1, able(0, "c1", 5000))), of("z", sleepy("c", 4000, 0, 1, able(0, "c0", 4000))),
+		}, []Action{act(StopReplica, "c", 0)}},
+		"and no more than a part": {9000, []ObjectView{of("x", sleepy("a", 3000, 0, 3, slept(0, "c0", 0, 0), slept(1, "c0", 0, 0))), of("y", sleepy("b", 3000, 0, 3, slept(0, "c1", 0, 0), able(1, "c1", 3000)))},
+			[]Action{act(StopReplica, "b", 1)}},
+		"never beyond it":            {9000, []ObjectView{of("x", sleepy("a", 3000, 0, 3, slept(0, "c0", 0, 0))), of("y", sleepy("b", 3000, 0, 3, slept(0, "c1", 0, 0), slept(1, "c1", 0, 0), able(2, "c1", 3000)))}, []Action{act(StopReplica, "b", 2)}},
+		"nor for what is of no use":  {9000, []ObjectView{of("x", sleepy("a", 3000, 0, 3, slept(0, "c0", 0, 0))), of("y", sleepy("c", 3000, 0, 1, slept(0, "c0", 0, 0))), of("z", sleepy("b", 6000, 0, 1, able(0, "c1", 6000)))}, []Action{act(StopReplica, "b", 0)}},
+		"nor of whom is to be woken": {9000, []ObjectView{of("x", sleepy("a", 9000, 1, 1, slept(0, "c0", 0, 0))), of("y", sleepy("b", 3000, 0, 1, able(0, "c0", 3000)))}, []Action{start("a", 1, "c1", 10000), act(StopReplica, "b", 0)}},
+		"a waking one has its own":   {9000, []ObjectView{sleepy("a", 6000, 1, 1, as(able(0, "c0", 6000), Waking)), sleepy("b", 6000, 0, 1, able(0, "c1", 6000))}, []Action{act(StopReplica, "b", 0)}},
+		"only engines that can":      {9000, []ObjectView{sleepy("a", 6000, 0, 1, runs(0, "c0", 6000))}, []Action{act(StopReplica, "a", 0)}},
+		"not while it loads":         {9000, []ObjectView{sleepy("a", 6000, 0, 1, as(able(0, "c0", 6000), Awake))}, []Action{act(StopReplica, "a", 0)}},
+		"not what is outdated":       {9000, []ObjectView{sleepy("a", 6000, 0, 1, old(able(0, "c0", 6000)))}, []Action{act(StopReplica, "a", 0)}},
+		"not where none may":         {0, []ObjectView{sleepy("a", 6000, 0, 1, able(0, "c0", 6000))}, []Action{act(StopReplica, "a", 0)}},
+		"not at the end":             {9000, []ObjectView{deleted(sleepy("a", 6000, 0, 2, able(0, "c0", 6000), slept(1, "c0", 0, 0), as(able(2, "c1", 6000), Dozing)))}, []Action{act(StopReplica, "a", 0), act(StopReplica, "a", 2), act(StopReplica, "a", 1)}},
+		"the end waits for it":       {9000, []ObjectView{deleted(sleepy("a", 6000, 0, 1, ending(slept(1, "c0", 0, 0))))}, nil},
+		"it stays asleep":            {9000, []ObjectView{sleepy("a", 6000, 0, 1, slept(0, "c0", 0, 0))}, nil},
+		"it is woken":                {9000, []ObjectView{sleepy("a", 6000, 1, 1, slept(0, "c0", 0, 0))}, []Action{act(WakeReplica, "a", 0)}},
+		"who slept last is woken":    {99000, []ObjectView{sleepy("a", 6000, 1, 2, slept(0, "c0", 0, 0), slept(1, "c1", 0, time.Second))}, []Action{act(WakeReplica, "a", 1)}},
+		"woken before one starts":    {99000, []ObjectView{sleepy("a", 6000, 2, 1, slept(1, "c0", 0, 0))}, []Action{act(WakeReplica, "a", 1), start("a", 0, "c1", 10000)}},
+		"before one is tried again":  {99000, []ObjectView{sleepy("a", 6000, 1, 1, ReplicaView{Index: 0, RetryAt: noon}, slept(1, "c0", 0, 0))}, []Action{act(WakeReplica, "a", 1), act(ForgetReplica, "a", 0)}},
+		"what it left is its own":    {99000, []ObjectView{sleepy("a", 10000, 1, 1, slept(0, "c0", 500, 0))}, []Action{act(WakeReplica, "a", 0)}},
+		"its card is full":           {99000, []ObjectView{view("b", 9000, 1, runs(0, "c0", 9000)), sleepy("c", 6000, 1, 1, slept(0, "c0", 0, 0))}, []Action{start("c", 1, "c1", 10000)}},
 		"all are full": {99000, []ObjectView{view("b", 9000, 2, runs(0, "c0", 9000), runs(1, "c1", 9000)), sleepy("c", 6000, 1, 1, slept(0, "c0", 0, 0))},
 			[]Action{hold("c", 1)}},
 		"its card is given once":   {99000, []ObjectView{sleepy("a", 6000, 1, 1, slept(0, "c0", 0, 0)), sleepy("b", 6000, 1, 1, slept(0, "c0", 0, 0))}, []Action{act(WakeReplica, "a", 0), start("b", 1, "c1", 10000)}},
@@ -114,10 +127,13 @@ func TestWhyOneIsStoppedAndNotAsleep(t *testing.T) {
 	for limit, want := range map[int64]string{
 		0:    "it is not wanted any more; nothing sleeps on this machine (--asleep-memory 0)",
 		5000: "it is not wanted any more; it cannot sleep, because it would take 6000 MiB of host memory, and all that sleep may take 5000 (--asleep-memory)",
+		7000: "it is not wanted any more; it cannot sleep, because it would take 6000 MiB of host memory: of the 7000 that all who sleep may take (--asleep-memory), its tenant has 5000, and no other tenant has more than that with this replica",
 	} {
-		w := world(sleepy("a", 6000, 0, 1, able(0, "c0", 6000)))
+		asleep := sleepy("b", 5000, 0, 1, slept(0, "c1", 0, 0))
+		asleep.Asleep, asleep.CreatedAt = min(1, int(limit/7000)), noon.Add(time.Hour)
+		w := world(sleepy("a", 6000, 0, 1, able(0, "c0", 6000)), asleep)
 		w.AsleepMiB = limit
-		if got, err := Plan(w); err != nil || len(got) != 1 || got[0].Message != want {
+		if got, err := Plan(w); err != nil || len(got) == 0 || got[0].Message != want {
 			t.Errorf("with %d MiB: %+v (%v), want %q", limit, got, err, want)
 		}
 	}

@@ -179,6 +179,29 @@ func TestWhoSleeps(t *testing.T) {
 	}
 }
 
+// TestHostMemoryIsShared: who has most of it gives some back to a tenant whose
+// replica finds none, and that serves on until it is there.
+func TestHostMemoryIsShared(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withHostMemory(3000))
+	most := desired("team-a", "most", between(0, 3), withMemory(1000), asleep(3))
+	most.Funded = 3
+	b.apply(most)
+	b.runs(most, 3)
+	if err := b.scale(most.Ref, 3, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.sleeps(most, 3)
+	other := desired("team-b", "other", between(0, 1), withMemory(1000), asleep(1))
+	b.apply(other)
+	b.runs(other, 1)
+	if err := b.scale(other.Ref, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.sleeps(other, 1)
+	b.sleeps(most, 2)
+}
+
 // TestNoneSleepsWithoutHostMemory: without the machine's consent a replica
 // that is not wanted is stopped, as ever.
 func TestNoneSleepsWithoutHostMemory(t *testing.T) {
