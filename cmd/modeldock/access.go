@@ -98,7 +98,7 @@ func (c *cli) grantCommand() *cobra.Command {
 	cmd := group("grant", "Who may call whose model")
 	cmd.AddCommand(
 		&cobra.Command{Use: "add OWNER MODEL GRANTEE", Short: "Let GRANTEE call OWNER's MODEL", Args: cobra.ExactArgs(3), RunE: c.grantAdd},
-		&cobra.Command{Use: "remove OWNER MODEL GRANTEE", Short: "Take a grant back; GRANTEE may give up its own", Args: cobra.ExactArgs(3), RunE: c.grantRemove},
+		&cobra.Command{Use: "remove OWNER MODEL GRANTEE", Short: "Take a grant back; GRANTEE may give up its own, for good", Args: cobra.ExactArgs(3), RunE: c.grantRemove},
 		&cobra.Command{Use: "list", Short: "List the grants that concern you", Args: cobra.NoArgs, RunE: c.grantList},
 	)
 	return cmd

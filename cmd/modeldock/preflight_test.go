@@ -38,17 +38,17 @@ func ledgerIn(t *testing.T, statements ...string) string {
 	return dir
 }
 
-// older is a ledger from before warm pools.
+// older is a ledger from before ended grants were remembered.
 func older(t *testing.T) string {
 	t.Helper()
-	return ledgerIn(t, `DROP TRIGGER audit_keeps`, `DROP TRIGGER audit_stays`, `ALTER TABLE audit DROP COLUMN tenant`, `ALTER TABLE audit DROP COLUMN source`, `DELETE FROM goose_db_version WHERE version_id = 7`)
+	return ledgerIn(t, `DROP TABLE ended_grant`, `DELETE FROM goose_db_version WHERE version_id = 8`)
 }
 
 func TestPreflightExitCodes(t *testing.T) {
 	t.Parallel()
 	apart(t, nil, "preflight").exits(exitUsage, "name what to look at")
 	apart(t, nil, "preflight", "--data-dir", ledgerIn(t)).exits(exitOK, "is current", "nothing is in the way")
-	apart(t, nil, "preflight", "--data-dir", older(t)).exits(exitOK, "pending", "00007_audit", "modeldock ledger export")
+	apart(t, nil, "preflight", "--data-dir", older(t)).exits(exitOK, "pending", "00008_ended_grant", "modeldock ledger export")
 	newer := ledgerIn(t, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`)
 	apart(t, nil, "preflight", "--data-dir", newer).exits(exitBroken, "schema version 999", "run the newer program")
 	d := apart(t, []string{"MODELDOCK_MYSQL_DSN=u:zq7secret@tcp(127.0.0.1:1)/ledger"}, "preflight", "--redis", "127.0.0.1:1", "-o", "json").exits(exitBroken)
@@ -63,9 +63,9 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	dir := older(t)
 	apart(t, nil, "migrate").exits(exitUsage, "name one ledger")
-	apart(t, nil, "migrate", "--data-dir", dir, "--dry-run").exits(exitOK, "00007_audit")
+	apart(t, nil, "migrate", "--data-dir", dir, "--dry-run").exits(exitOK, "00008_ended_grant")
 	apart(t, nil, "preflight", "--data-dir", dir).exits(exitOK, "pending") // nothing was done yet
-	apart(t, nil, "migrate", "--data-dir", dir, "-o", "name").exits(exitOK, "00007_audit\n")
+	apart(t, nil, "migrate", "--data-dir", dir, "-o", "name").exits(exitOK, "00008_ended_grant\n")
 	apart(t, nil, "preflight", "--data-dir", dir).exits(exitOK, "is current")
 	newer := ledgerIn(t, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`)
 	for _, more := range [][]string{nil, {"--dry-run"}} {

@@ -122,7 +122,7 @@ func (s handlers) PutGrant(c *gin.Context, owner, model, grantee string) {
 	g := budget.Grant{Owner: owner, Model: model, Grantee: grantee, At: s.Clock()}
 	moved := false
 	if err = s.stored.grant(c.Request.Context(), owner); err == nil {
-		moved, err = s.Ledger.PutGrant(c.Request.Context(), g)
+		moved, err = s.Ledger.PutGrant(c.Request.Context(), g, who(c).admin())
 	}
 	if err == nil && !moved {
 		c.JSON(http.StatusOK, grantWire(g))
@@ -132,9 +132,10 @@ func (s handlers) PutGrant(c *gin.Context, owner, model, grantee string) {
 }
 
 // DeleteGrant takes a grant back; it is idempotent. Who was granted something
-// need not have it: a grant that nobody asked for makes a name ambiguous.
+// can decline it, for good: a grant that nobody asked for makes a name ambiguous.
 func (s handlers) DeleteGrant(c *gin.Context, owner, model, grantee string) {
-	if p := who(c); (p.Role != budget.RoleTenant || p.Tenant != grantee) && !s.ownerOrAdmin(c, owner) {
+	declined := who(c).Role == budget.RoleTenant && who(c).Tenant == grantee
+	if !declined && !s.ownerOrAdmin(c, owner) {
 		return
 	}
 	err := cmp.Or(modelspec.CheckName("owner", owner), modelspec.CheckName("model", model), modelspec.CheckName("grantee", grantee))
@@ -142,7 +143,7 @@ func (s handlers) DeleteGrant(c *gin.Context, owner, model, grantee string) {
 		s.fail(c, err)
 		return
 	}
-	moved, err := s.Ledger.DeleteGrant(c.Request.Context(), owner, model, grantee)
+	moved, err := s.Ledger.DeleteGrant(c.Request.Context(), owner, model, grantee, declined)
 	if moved || err != nil {
 		s.audit(c, "", err)
 	}

@@ -101,6 +101,7 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		blocked  *budget.BlockedError
 		size     *http.MaxBytesError
 		many     *budget.BoundError
+		declined *budget.DeclinedError
 		now      Conflict
 		full     *budget.NotEmptyError
 		refused  *budget.CopyRefusedError
@@ -127,6 +128,8 @@ func (s *Server) problemOf(c *gin.Context, err error) *problem {
 		return &problem{http.StatusRequestEntityTooLarge, codeTooLarge, fmt.Sprintf("the body is larger than %d bytes", size.Limit), ""}
 	case errors.As(err, &many):
 		return &problem{http.StatusTooManyRequests, codeTooMany, many.Error(), ""}
+	case errors.As(err, &declined):
+		return &problem{http.StatusConflict, codeConflict, declined.Error(), "grantee"}
 	case errors.As(err, &now):
 		return &problem{http.StatusConflict, codeConflict, now.Error(), ""}
 	case errors.As(err, &full):

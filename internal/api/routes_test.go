@@ -44,7 +44,7 @@ func story(b *bundle) {
 		RequestID: "i1", Tenant: "team-a", KeyID: "k", Owner: "team-a", Model: "one", Version: "v1", ReservationID: "one", Path: "/v1/chat/completions",
 		Status: 200, Outcome: traffic.Completed, ReceivedAt: now, SentAt: now, FirstByteAt: now, FirstContentAt: now, DoneAt: now, CompletionTokens: 3,
 	}}))
-	_, granted := b.ledger.PutGrant(b.Context(), budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: now})
+	_, granted := b.ledger.PutGrant(b.Context(), budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: now}, false)
 	b.ok(granted)
 	b.fleet.nodes = func() ([]openapi.Node, error) {
 		return []openapi.Node{{Node: "n1", Simulated: true, LargestFragmentMiB: 1, Cards: []openapi.Card{{
@@ -191,6 +191,13 @@ func TestRoles(t *testing.T) {
 	if list := read[openapi.GrantList](b.ask(b.b, "GET", "/grants", ""), 200); len(list.Items) != 0 {
 		t.Errorf("team-b still has %+v", list.Items)
 	}
+	// Nor does it have it again against its will.
+	if e := b.ask(b.a, "PUT", "/grants/team-a/one/team-b", "").fails(409, "conflict"); !strings.Contains(e.Message, "tenant team-b declined the grant of team-a/one on ") {
+		t.Errorf("told %q", e.Message)
+	}
+	b.ask(b.admin, "PUT", "/grants/team-a/one/team-b", "").is(200)
+	b.ask(b.admin, "DELETE", "/grants/team-a/one/team-b", "").is(204)
+	b.ask(b.a, "PUT", "/grants/team-a/one/team-b", "").is(200)
 	// Nothing of team-a was changed by the refused calls.
 	if k := read[openapi.Tenant](b.ask(b.admin, "GET", "/tenants/team-a", ""), 200); k.Cap != 2 || len(k.Engines) > 0 {
 		t.Errorf("team-a was changed: %+v", k)

@@ -95,7 +95,7 @@ func victim(b *bundle) (keyID string) {
 		RequestID: "i1", Tenant: "team-a", KeyID: planted, Owner: "team-a", Model: planted + "-model", Version: planted, ReservationID: "one", Path: "/v1/chat/completions",
 		Status: 200, Outcome: traffic.Completed, ReceivedAt: now, SentAt: now, FirstByteAt: now, FirstContentAt: now, DoneAt: now,
 	}}))
-	_, granted := b.ledger.PutGrant(b.Context(), budget.Grant{Owner: "team-a", Model: planted + "-model", Grantee: "team-" + planted, At: now})
+	_, granted := b.ledger.PutGrant(b.Context(), budget.Grant{Owner: "team-a", Model: planted + "-model", Grantee: "team-" + planted, At: now}, false)
 	b.ok(granted)
 	b.target.logs = func(_ context.Context, _ string, _ int, _ bool) (io.ReadCloser, error) {
 		return io.NopCloser(strings.NewReader(planted)), nil

@@ -143,7 +143,7 @@ func (d *directory) refresh(ctx context.Context) error {
 	d.refreshing.Lock()
 	defer d.refreshing.Unlock()
 	now := d.clock()
-	s := &traffic.Snapshot{At: now, Keys: map[string]traffic.Key{}, Grants: map[traffic.GrantKey]struct{}{}, Owned: map[string]map[string]struct{}{}}
+	s := &traffic.Snapshot{At: now, Keys: map[string]traffic.Key{}, Grants: map[traffic.GrantKey]struct{}{}, TakenBack: map[traffic.GrantKey]struct{}{}, Owned: map[string]map[string]struct{}{}}
 	var err error
 	if s.Ledger, _, err = d.ledger.Identity(ctx); err != nil {
 		return fmt.Errorf("read the ledger's identity: %w", err)
@@ -216,7 +216,16 @@ func (d *directory) readAccess(ctx context.Context, s *traffic.Snapshot, now tim
 		return fmt.Errorf("read the grants: %w", err)
 	}
 	for _, g := range grants {
-		s.Grants[traffic.GrantKey{Owner: g.Owner, Model: g.Model, Grantee: g.Grantee}] = struct{}{}
+		s.Grants[grantKey(g)] = struct{}{}
+	}
+	ended, err := d.ledger.EndedGrants(ctx)
+	if err != nil {
+		return fmt.Errorf("read the grants that ended: %w", err)
+	}
+	for _, g := range ended {
+		if !g.Declined {
+			s.TakenBack[grantKey(g.Grant)] = struct{}{}
+		}
 	}
 	owned, err := d.ledger.OwnedNames(ctx)
 	if err != nil {
@@ -230,6 +239,10 @@ func (d *directory) readAccess(ctx context.Context, s *traffic.Snapshot, now tim
 		s.Owned[tenant] = set
 	}
 	return nil
+}
+
+func grantKey(g budget.Grant) traffic.GrantKey {
+	return traffic.GrantKey{Owner: g.Owner, Model: g.Model, Grantee: g.Grantee}
 }
 
 // limits are those of the tenants that have any.

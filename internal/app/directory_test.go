@@ -117,7 +117,15 @@ func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, granted := l.PutGrant(ctx, budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: time.Now()})
+	_, granted := l.PutGrant(ctx, budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: time.Now()}, false)
+	for _, end := range []struct {
+		model    string
+		declined bool
+	}{{"back", false}, {"unwanted", true}} {
+		_, put := l.PutGrant(ctx, budget.Grant{Owner: "team-a", Model: end.model, Grantee: "team-b"}, false)
+		_, ended := l.DeleteGrant(ctx, "team-a", end.model, "team-b", end.declined)
+		granted = errors.Join(granted, put, ended)
+	}
 	if err := errors.Join(l.RevokeKey(ctx, gone.ID), l.RevokeKey(ctx, deadAndGone.ID), granted); err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +144,9 @@ func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 	}
 	if _, ok := s.Grants[traffic.GrantKey{Owner: "team-a", Model: "one", Grantee: "team-b"}]; !ok || len(s.Owned["team-a"]) != 2 {
 		t.Errorf("grants %v, owned %v", s.Grants, s.Owned)
+	}
+	if _, ok := s.TakenBack[traffic.GrantKey{Owner: "team-a", Model: "back", Grantee: "team-b"}]; !ok || len(s.TakenBack) != 1 {
+		t.Errorf("taken back: %v", s.TakenBack)
 	}
 	if len(s.Models) != 2 || s.Models[0].Name != "one" || s.Models[0].Pending || s.Models[0].Failure != "ModelLoadFailed" ||
 		s.Models[1].Name != "two" || !s.Models[1].Pending || s.Models[1].Failure != "" {

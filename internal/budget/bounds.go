@@ -6,11 +6,15 @@ import "fmt"
 // signs out the one that signed in first.
 const MaxSessions = 100
 
+// MaxEndedGrants is how many grants that an owner took back are remembered;
+// one more forgets the one that ended first. What a grantee declined stays.
+const MaxEndedGrants = 10_000
+
 // Counts are the rows that one tenant has caused.
 type Counts struct {
 	Waiting  int64
 	Requests int64 // of all states: none is forgotten, because an id is used once
-	Grants   int64 // of its own models
+	Grants   int64 // of its own models, and those that were declined
 }
 
 // Bounds are the most rows that one tenant may cause. Whoever serves tenants
@@ -52,5 +56,5 @@ func (b Bounds) Grant(tenant string, have Counts) error {
 	if have.Grants < b.Grants {
 		return nil
 	}
-	return &BoundError{tenant, "grants", b.Grants, "take back those that nobody needs (modeldock grant list)"}
+	return &BoundError{tenant, "grants", b.Grants, "take back those that nobody needs (modeldock grant list); those that were declined count, too"}
 }

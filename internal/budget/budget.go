@@ -199,14 +199,6 @@ func (k APIKey) Live(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
-// Grant is the permission of Grantee to call Owner's model.
-type Grant struct {
-	Owner   string
-	Model   string
-	Grantee string
-	At      time.Time
-}
-
 // Session is a signed-in console; the ledger keeps the hash of its id.
 type Session struct {
 	IDHash    [32]byte

@@ -170,9 +170,13 @@ type Access interface {
 	// TouchKeys records the last use of keys, by id.
 	TouchKeys(ctx context.Context, used map[string]time.Time) error
 	Grants(ctx context.Context) ([]Grant, error)
-	// PutGrant and DeleteGrant are idempotent, and tell whether they changed anything.
-	PutGrant(ctx context.Context, g Grant) (changed bool, err error)
-	DeleteGrant(ctx context.Context, owner, model, grantee string) (changed bool, err error)
+	// EndedGrants are those that are remembered, see EndedGrant.
+	EndedGrants(ctx context.Context) ([]EndedGrant, error)
+	// PutGrant and DeleteGrant are idempotent, and tell whether they changed
+	// anything. What its grantee declined is granted only anew, else it is a
+	// *DeclinedError. A grantee can decline also what was taken back.
+	PutGrant(ctx context.Context, g Grant, anew bool) (changed bool, err error)
+	DeleteGrant(ctx context.Context, owner, model, grantee string, declined bool) (changed bool, err error)
 	// OwnedNames returns every (owner, model name) ever submitted: a name once
 	// owned never resolves to a grant.
 	OwnedNames(ctx context.Context) (map[string][]string, error)

@@ -69,17 +69,3 @@ func CheckAllow(tenant, what string, allow []string) error {
 	}
 	return nil
 }
-
-// Validate returns a *modelspec.FieldError unless g names an owner, a model
-// and another tenant.
-func (g Grant) Validate() error {
-	for _, n := range []struct{ field, name string }{{"owner", g.Owner}, {"model", g.Model}, {"grantee", g.Grantee}} {
-		if err := modelspec.CheckName(n.field, n.name); err != nil {
-			return err
-		}
-	}
-	if g.Owner == g.Grantee {
-		return &modelspec.FieldError{Field: "grantee", Message: fmt.Sprintf("tenant %s needs no grant for its own model %s", g.Owner, g.Model)}
-	}
-	return nil
-}

@@ -68,7 +68,10 @@ type Snapshot struct {
 	Keys    map[string]Key // by key id; revoked keys are absent
 	Models  []Model
 	Grants  map[GrantKey]struct{}
-	Limits  map[string]Limits // by tenant; those without limits are absent
+	// TakenBack has the grants that their owners ended, which keep a name from
+	// meaning another owner's model.
+	TakenBack map[GrantKey]struct{}
+	Limits    map[string]Limits // by tenant; those without limits are absent
 	// Owned has every name a tenant ever owned: such a name never resolves to
 	// a grant.
 	Owned map[string]map[string]struct{}

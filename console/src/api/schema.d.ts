@@ -2396,7 +2396,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The grant */
+            /** @description The grant. What its grantee gave up is a 409, unless an admin grants it */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2421,7 +2421,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Gone */
+            /** @description Gone. Who was granted it gives it up for good */
             204: {
                 headers: {
                     [name: string]: unknown;

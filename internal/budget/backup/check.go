@@ -101,18 +101,24 @@ func (c *checker) row(r budget.Row) {
 		c.key(r)
 	case budget.Grant:
 		c.contents.Grants++
-		s := fmt.Sprintf("grant of %s/%s to %s", r.Owner, r.Model, r.Grantee)
-		c.once(s)
-		c.name(s, r.Owner, r.Model, r.Grantee)
-		if r.Owner == r.Grantee {
-			c.fail(s, "grants a model to its owner")
-		}
+		c.grant(r)
+	case budget.EndedGrant:
+		c.grant(r.Grant)
 	case budget.AuditEntry:
 		c.contents.Audit++
 		c.numbered(audit, fmt.Sprintf("audit entry %d", r.Seq), r.Seq)
 	case evidence.Kept:
 		c.contents.FirstChunks++
 		c.once("first chunk of " + request(r.Ref))
+	}
+}
+
+func (c *checker) grant(g budget.Grant) {
+	s := fmt.Sprintf("grant of %s/%s to %s", g.Owner, g.Model, g.Grantee)
+	c.once(s)
+	c.name(s, g.Owner, g.Model, g.Grantee)
+	if g.Owner == g.Grantee {
+		c.fail(s, "grants a model to its owner")
 	}
 }
 

@@ -62,9 +62,7 @@ func decoder(section string) func(raw []byte) (budget.Row, error) {
 	case keys:
 		return strictly(keyOf)
 	case grants:
-		return strictly(func(r grantRow, m *moments) budget.Row {
-			return budget.Grant{Owner: r.Owner, Model: r.Model, Grantee: r.Grantee, At: m.must("at", r.At)}
-		})
+		return strictly(grantOf)
 	case audit:
 		return strictly(func(r auditRow, m *moments) budget.Row {
 			return budget.AuditEntry{Seq: r.Seq, Who: r.Who, What: r.What, When: m.must("when", r.When), Why: r.Why, Result: r.Result, Tenant: r.Tenant, Source: r.Source}
@@ -86,6 +84,14 @@ func strictly[T any](noun func(T, *moments) budget.Row) func([]byte) (budget.Row
 		row := noun(wire, &m)
 		return row, m.err
 	}
+}
+
+func grantOf(r grantRow, m *moments) budget.Row {
+	g := budget.Grant{Owner: r.Owner, Model: r.Model, Grantee: r.Grantee, At: m.must("at", r.At)}
+	if r.EndedAt == "" && !r.Declined {
+		return g
+	}
+	return budget.EndedGrant{Grant: g, EndedAt: m.must("endedAt", r.EndedAt), Declined: r.Declined}
 }
 
 func reservationOf(r reservationRow, m *moments) budget.Row {

@@ -108,10 +108,12 @@ type keyRow struct {
 }
 
 type grantRow struct {
-	Owner   string `json:"owner"`
-	Model   string `json:"model"`
-	Grantee string `json:"grantee"`
-	At      string `json:"at"`
+	Owner    string `json:"owner"`
+	Model    string `json:"model"`
+	Grantee  string `json:"grantee"`
+	At       string `json:"at"`
+	EndedAt  string `json:"endedAt,omitempty"`
+	Declined bool   `json:"declined,omitempty"`
 }
 
 type auditRow struct {
@@ -169,7 +171,9 @@ func wireOf(r budget.Row) (section string, wire any, err error) {
 			spell(r.CreatedAt), spell(r.ExpiresAt), spell(r.RevokedAt), spell(r.LastUsedAt),
 		}, nil
 	case budget.Grant:
-		return grants, grantRow{r.Owner, r.Model, r.Grantee, spell(r.At)}, nil
+		return grants, grantRow{Owner: r.Owner, Model: r.Model, Grantee: r.Grantee, At: spell(r.At)}, nil
+	case budget.EndedGrant:
+		return grants, grantRow{r.Owner, r.Model, r.Grantee, spell(r.At), spell(r.EndedAt), r.Declined}, nil
 	case budget.AuditEntry:
 		return audit, auditRow{r.Seq, r.Who, r.What, spell(r.When), r.Why, r.Result, r.Tenant, r.Source}, nil
 	case evidence.Kept:

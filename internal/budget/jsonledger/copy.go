@@ -44,7 +44,7 @@ func (s *state) rows() iter.Seq[budget.Row] {
 	return func(yield func(budget.Row) bool) {
 		_ = handAll(s.Tenants, yield) && handAll(s.Pools, yield) && handAll(s.Reservations, yield) && handAll(s.Journal, yield) &&
 			handAll(s.Outbox, yield) && handAll(s.Bindings, yield) && handAll(s.Keys, yield) && handAll(s.Grants, yield) &&
-			handAll(s.Audit, yield) && handAll(s.Chunks, yield)
+			handAll(s.EndedGrants, yield) && handAll(s.Audit, yield) && handAll(s.Chunks, yield)
 	}
 }
 
@@ -76,9 +76,8 @@ func (s *state) sortForCopy() {
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	slices.SortFunc(s.Grants, func(a, b budget.Grant) int {
-		return strings.Compare(a.Owner+"\x00"+a.Model+"\x00"+a.Grantee, b.Owner+"\x00"+b.Model+"\x00"+b.Grantee)
-	})
+	slices.SortFunc(s.Grants, byNames)
+	slices.SortFunc(s.EndedGrants, func(a, b budget.EndedGrant) int { return byNames(a.Grant, b.Grant) })
 }
 
 // LiftJournal makes the journal go on above seq.
@@ -145,6 +144,8 @@ func (s *state) take(r budget.Row) error {
 		s.Keys = append(s.Keys, r)
 	case budget.Grant:
 		s.Grants = append(s.Grants, r)
+	case budget.EndedGrant:
+		s.EndedGrants = append(s.EndedGrants, r)
 	case budget.AuditEntry:
 		s.Audit = append(s.Audit, r)
 		s.Next.Audit = max(s.Next.Audit, r.Seq)

@@ -49,6 +49,11 @@ func (l *Ledger) Counts(ctx context.Context, tenant string) (n budget.Counts, er
 				n.Grants++
 			}
 		}
+		for _, g := range s.EndedGrants {
+			if g.Owner == tenant && g.Declined {
+				n.Grants++
+			}
+		}
 		return nil
 	})
 	return n, err

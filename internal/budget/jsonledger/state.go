@@ -28,6 +28,7 @@ type state struct {
 	Bindings     []budget.Binding
 	Keys         []budget.APIKey
 	Grants       []budget.Grant
+	EndedGrants  []budget.EndedGrant
 	Sessions     []budget.Session
 	Audit        []budget.AuditEntry
 	Inferences   []traffic.Inference

@@ -1,6 +1,8 @@
 package ledgertest
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -10,7 +12,7 @@ import (
 )
 
 func runAccess(t *testing.T, open Opener) {
-	for name, run := range map[string]func(*bundle){"keys": keys, "grants": grants, "sessions": sessions, "sessions are bounded": sessionsAreBounded, "counts": counts} {
+	for name, run := range map[string]func(*bundle){"keys": keys, "grants": grants, "grants end": grantsEnd, "grants that ended are bounded": endedGrantsAreBounded, "sessions": sessions, "sessions are bounded": sessionsAreBounded, "counts": counts} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(setup(t, open, 10))
@@ -64,7 +66,7 @@ func grants(b *bundle) {
 	b.grant(g, true)
 	b.grant(budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-b", At: b.clock.Now().Add(time.Hour)}, false)
 	b.grant(budget.Grant{Owner: "team-a", Model: "Tiny", Grantee: "team-b"}, true)
-	if _, err := b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-a"}); err == nil {
+	if _, err := b.PutGrant(b.ctx, budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-a"}, true); err == nil {
 		b.Fatal("a grant to oneself was stored")
 	}
 	all, err := b.Grants(b.ctx)
@@ -73,9 +75,7 @@ func grants(b *bundle) {
 	equal(b, "second", all[1], g)
 	equal(b, "time of the first", all[0].At, b.clock.Now())
 	for i := range 2 {
-		changed, err := b.DeleteGrant(b.ctx, "team-a", "tiny", "team-b")
-		b.ok(err)
-		equal(b, "taking a grant back changes something", changed, i == 0)
+		b.endGrant("team-a", "tiny", "team-b", false, i == 0)
 	}
 	all, err = b.Grants(b.ctx)
 	b.ok(err)
@@ -89,6 +89,85 @@ func grants(b *bundle) {
 	b.ok(err)
 	if !slices.Equal(owned["team-a"], []string{"one", "two"}) || len(owned) != 1 {
 		b.Fatalf("owned names are %v", owned)
+	}
+}
+
+// One that ended is remembered: what was declined is not granted again but by
+// an admin, and whoever took one back can change their mind.
+func grantsEnd(b *bundle) {
+	g := budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-b", At: b.clock.Now()}
+	b.endGrant("team-a", "tiny", "team-b", true, false) // there is none
+	b.ended()
+	b.grant(g, true)
+	b.clock.Advance(time.Minute)
+	b.endGrant("team-a", "tiny", "team-b", false, true)
+	b.ended(budget.EndedGrant{Grant: g, EndedAt: b.clock.Now()})
+	g.At = b.clock.Now()
+	b.grant(g, true)
+	b.ended()
+	b.endGrant("team-a", "tiny", "team-b", false, true)
+	b.clock.Advance(time.Minute)
+	b.endGrant("team-a", "tiny", "team-b", true, true) // also what was taken back
+	b.endGrant("team-a", "tiny", "team-b", true, false)
+	b.endGrant("team-a", "tiny", "team-b", false, false)
+	declined := budget.EndedGrant{Grant: g, EndedAt: b.clock.Now(), Declined: true}
+	b.ended(declined)
+	b.clock.Advance(time.Minute)
+	_, err := b.PutGrant(b.ctx, g, false)
+	refused := &budget.DeclinedError{}
+	if !errors.As(err, &refused) || refused.Grant != g || !refused.At.Equal(declined.EndedAt) {
+		b.Fatalf("what was declined is granted again: %v", err)
+	}
+	b.ended(declined)
+	all, err := b.Grants(b.ctx)
+	b.ok(err)
+	equal(b, "grants", len(all), 0)
+	n, err := b.Counts(b.ctx, "team-a")
+	b.ok(err)
+	equal(b, "what counts", n, budget.Counts{Grants: 1})
+	changed, err := b.PutGrant(b.ctx, g, true)
+	b.ok(err)
+	equal(b, "an admin grants it", changed, true)
+	b.ended()
+	b.endGrant("team-a", "tiny", "team-b", true, true)
+	b.ended(budget.EndedGrant{Grant: g, EndedAt: b.clock.Now(), Declined: true})
+}
+
+// Of what an owner took back the oldest are forgotten, of what was declined none.
+func endedGrantsAreBounded(b *bundle) {
+	var all []budget.Row
+	for i := range budget.MaxEndedGrants {
+		g := budget.Grant{Owner: "team-a", Model: fmt.Sprintf("m%05d", i), Grantee: "team-b", At: b.clock.Now()}
+		all = append(all, budget.EndedGrant{Grant: g, EndedAt: b.clock.Now().Add(time.Duration(i) * time.Second), Declined: i < 2})
+	}
+	other := budget.EndedGrant{Grant: budget.Grant{Owner: "team-b", Model: "m", Grantee: "team-a", At: b.clock.Now()}, EndedAt: b.clock.Now()}
+	copied, ok := b.Ledger.(budget.Copying)
+	if !ok {
+		b.Fatal("the ledger takes no copy")
+	}
+	b.ok(copied.Import(b.ctx, budget.CopyHead{Incarnation: "bounded"}, func(yield func(budget.Row, error) bool) {
+		for _, r := range append(all, other) {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}, ""))
+	b.clock.Advance(24 * time.Hour)
+	for i := range 3 {
+		name := fmt.Sprintf("n%d", i)
+		b.grant(budget.Grant{Owner: "team-a", Model: name, Grantee: "team-b", At: b.clock.Now()}, true)
+		b.endGrant("team-a", name, "team-b", false, true)
+		b.clock.Advance(time.Second)
+	}
+	ended, err := b.EndedGrants(b.ctx)
+	b.ok(err)
+	kept := map[string]bool{}
+	for _, g := range ended {
+		kept[g.Owner+"/"+g.Model] = true
+	}
+	equal(b, "remembered", len(ended), budget.MaxEndedGrants+3) // two declined, one of another owner
+	for name, want := range map[string]bool{"team-a/m00000": true, "team-a/m00001": true, "team-a/m00002": false, "team-a/m00003": true, "team-a/n0": true, "team-a/n2": true, "team-b/m": true} {
+		equal(b, name+" is remembered", kept[name], want)
 	}
 }
 
@@ -298,7 +377,25 @@ func auditIsShared(b *bundle) {
 // grant puts a grant, which changes something or not.
 func (b *bundle) grant(g budget.Grant, changes bool) {
 	b.Helper()
-	changed, err := b.PutGrant(b.ctx, g)
+	changed, err := b.PutGrant(b.ctx, g, false)
 	b.ok(err)
 	equal(b, "a grant changes something", changed, changes)
+}
+
+// endGrant ends one, which changes something or not.
+func (b *bundle) endGrant(owner, model, grantee string, declined, changes bool) {
+	b.Helper()
+	changed, err := b.DeleteGrant(b.ctx, owner, model, grantee, declined)
+	b.ok(err)
+	equal(b, "the end of a grant changes something", changed, changes)
+}
+
+// ended looks which grants are remembered.
+func (b *bundle) ended(want ...budget.EndedGrant) {
+	b.Helper()
+	got, err := b.EndedGrants(b.ctx)
+	b.ok(err)
+	if !slices.Equal(got, want) {
+		b.Fatalf("ended are %+v, want %+v", got, want)
+	}
 }

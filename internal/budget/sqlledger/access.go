@@ -94,67 +94,6 @@ func (l *Ledger) TouchKeys(ctx context.Context, used map[string]time.Time) error
 	})
 }
 
-// Grants lists all grants.
-func (l *Ledger) Grants(ctx context.Context) ([]budget.Grant, error) {
-	return single(ctx, l, "list the grants", func(q queries) ([]budget.Grant, error) {
-		rows, err := q.ListGrants(ctx)
-		out := make([]budget.Grant, 0, len(rows))
-		for _, row := range rows {
-			out = append(out, budget.Grant{Owner: row.Owner, Model: row.Model, Grantee: row.Grantee, At: moment(row.At)})
-		}
-		return out, err
-	})
-}
-
-// PutGrant permits a tenant to call another's model; repeating it changes nothing.
-func (l *Ledger) PutGrant(ctx context.Context, g budget.Grant) (bool, error) {
-	if err := g.Validate(); err != nil {
-		return false, err
-	}
-	return change(ctx, l, "put the grant", func(ctx context.Context, t *transaction) (bool, error) {
-		at := g.At
-		if at.IsZero() {
-			at = t.now
-		}
-		// What an insert says of a row that is there differs between databases.
-		before, err := t.q.CountGrants(ctx, g.Owner)
-		if err != nil {
-			return false, fmt.Errorf("count the owner's grants: %w", err)
-		}
-		if err := t.q.PutGrant(ctx, sqlitequery.PutGrantParams{Owner: g.Owner, Model: g.Model, Grantee: g.Grantee, At: micros(at)}); err != nil {
-			return false, err
-		}
-		after, err := t.q.CountGrants(ctx, g.Owner)
-		if err == nil && after != before {
-			t.changed("ledger", budget.Ref{Tenant: g.Owner}, 0)
-		}
-		return after != before, err
-	})
-}
-
-// DeleteGrant takes a permission back; one that is not there is no error.
-func (l *Ledger) DeleteGrant(ctx context.Context, owner, model, grantee string) (bool, error) {
-	return change(ctx, l, "delete the grant", func(ctx context.Context, t *transaction) (bool, error) {
-		rows, err := t.q.DeleteGrant(ctx, sqlitequery.DeleteGrantParams{Owner: owner, Model: model, Grantee: grantee})
-		if err == nil && rows > 0 {
-			t.changed("ledger", budget.Ref{Tenant: owner}, 0)
-		}
-		return rows > 0, err
-	})
-}
-
-// OwnedNames returns every model name that a tenant ever submitted.
-func (l *Ledger) OwnedNames(ctx context.Context) (map[string][]string, error) {
-	return single(ctx, l, "read the owned names", func(q queries) (map[string][]string, error) {
-		rows, err := q.OwnedNames(ctx)
-		out := map[string][]string{}
-		for _, row := range rows {
-			out[row.Tenant] = append(out[row.Tenant], row.ModelName)
-		}
-		return out, err
-	})
-}
-
 // CreateSession stores a session and drops expired ones, and the key's oldest
 // beyond what one key may have, on the way.
 func (l *Ledger) CreateSession(ctx context.Context, s budget.Session) error {

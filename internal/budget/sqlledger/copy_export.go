@@ -156,7 +156,16 @@ func exportGrants(ctx context.Context, q queries, row func(budget.Row) error) er
 		return fmt.Errorf("read the grants: %w", err)
 	}
 	for _, g := range rows {
-		if err := row(budget.Grant{Owner: g.Owner, Model: g.Model, Grantee: g.Grantee, At: moment(g.At)}); err != nil {
+		if err := row(grant(g)); err != nil {
+			return err
+		}
+	}
+	ended, err := q.ListEndedGrants(ctx)
+	if err != nil {
+		return fmt.Errorf("read the grants that ended: %w", err)
+	}
+	for _, g := range ended {
+		if err := row(endedGrant(g)); err != nil {
 			return err
 		}
 	}

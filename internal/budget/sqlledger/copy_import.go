@@ -131,7 +131,7 @@ func emptied(ctx context.Context, t *transaction, keep string) (*sqlitequery.Cre
 		return nil, fmt.Errorf("read key %s: %w", keep, err)
 	}
 	for _, drop := range []func(context.Context) error{
-		t.q.DropSessions, t.q.DropKeys, t.q.DropGrants, t.q.DropChunks, func(ctx context.Context) error { return forgetAudit(ctx, t) }, t.q.DropTenants, t.q.DropPools,
+		t.q.DropSessions, t.q.DropKeys, t.q.DropGrants, t.q.DropEndedGrants, t.q.DropChunks, func(ctx context.Context) error { return forgetAudit(ctx, t) }, t.q.DropTenants, t.q.DropPools,
 	} {
 		if err := drop(ctx); err != nil {
 			return nil, fmt.Errorf("empty the ledger: %w", err)
@@ -190,6 +190,8 @@ func (t *transaction) write(ctx context.Context, r budget.Row) (subject string, 
 		})
 	case budget.Grant:
 		return fmt.Sprintf("grant of %s/%s to %s", r.Owner, r.Model, r.Grantee), t.q.PutGrant(ctx, sqlitequery.PutGrantParams{Owner: r.Owner, Model: r.Model, Grantee: r.Grantee, At: micros(r.At)})
+	case budget.EndedGrant:
+		return fmt.Sprintf("grant of %s/%s to %s", r.Owner, r.Model, r.Grantee), t.q.EndGrant(ctx, endGrantParams(r))
 	case budget.AuditEntry:
 		return fmt.Sprintf("audit entry %d", r.Seq), t.q.CopyAudit(ctx, sqlitequery.CopyAuditParams{Seq: r.Seq, Who: r.Who, What: r.What, At: micros(r.When), Why: r.Why, Result: r.Result, Tenant: r.Tenant, Source: r.Source})
 	case evidence.Kept:

@@ -27,6 +27,7 @@ type copyStatements interface {
 	DropSessions(ctx context.Context) error
 	DropKeys(ctx context.Context) error
 	DropGrants(ctx context.Context) error
+	DropEndedGrants(ctx context.Context) error
 	DropChunks(ctx context.Context) error
 	DropAudit(ctx context.Context) error
 	DropTenants(ctx context.Context) error
@@ -100,6 +101,8 @@ func (m *mysqlQueries) DropSessions(ctx context.Context) error { return m.q.Drop
 func (m *mysqlQueries) DropKeys(ctx context.Context) error { return m.q.DropKeys(ctx) }
 
 func (m *mysqlQueries) DropGrants(ctx context.Context) error { return m.q.DropGrants(ctx) }
+
+func (m *mysqlQueries) DropEndedGrants(ctx context.Context) error { return m.q.DropEndedGrants(ctx) }
 
 func (m *mysqlQueries) DropChunks(ctx context.Context) error { return m.q.DropChunks(ctx) }
 

@@ -72,6 +72,7 @@ type statements interface {
 	AskRelease(ctx context.Context, arg sqlitequery.AskReleaseParams) (sqlitequery.Reservation, error)
 	BindingsByObject(ctx context.Context, arg sqlitequery.BindingsByObjectParams) ([]sqlitequery.Binding, error)
 	CancelReservation(ctx context.Context, arg sqlitequery.CancelReservationParams) (sqlitequery.Reservation, error)
+	CountDeclined(ctx context.Context, owner string) (int64, error)
 	CountGrants(ctx context.Context, owner string) (int64, error)
 	CountRequests(ctx context.Context, tenant string) (int64, error)
 	CountSubmit(ctx context.Context, arg sqlitequery.CountSubmitParams) (int64, error)
@@ -80,6 +81,8 @@ type statements interface {
 	CreateSession(ctx context.Context, arg sqlitequery.CreateSessionParams) error
 	CreditShrunk(ctx context.Context, arg sqlitequery.CreditShrunkParams) (sqlitequery.Reservation, error)
 	DeferIntent(ctx context.Context, arg sqlitequery.DeferIntentParams) (int64, error)
+	DeclineEndedGrant(ctx context.Context, arg sqlitequery.DeclineEndedGrantParams) (int64, error)
+	DeclinedAt(ctx context.Context, arg sqlitequery.DeclinedAtParams) (int64, error)
 	DeleteGrant(ctx context.Context, arg sqlitequery.DeleteGrantParams) (int64, error)
 	DeleteSession(ctx context.Context, idHash []byte) (int64, error)
 	DropMeta(ctx context.Context, name string) error
@@ -116,6 +119,12 @@ type statements interface {
 	LatestJournal(ctx context.Context, limit int64) ([]sqlitequery.Journal, error)
 	LatestAudit(ctx context.Context, limit int64) ([]sqlitequery.Audit, error)
 	LeaseIntent(ctx context.Context, arg sqlitequery.LeaseIntentParams) (sqlitequery.Outbox, error)
+	GrantedAt(ctx context.Context, arg sqlitequery.GrantedAtParams) (int64, error)
+	DropEndedGrant(ctx context.Context, arg sqlitequery.DropEndedGrantParams) (int64, error)
+	DropEndedGrantsUntil(ctx context.Context, arg sqlitequery.DropEndedGrantsUntilParams) (int64, error)
+	EndGrant(ctx context.Context, arg sqlitequery.EndGrantParams) error
+	EndedGrantBeyond(ctx context.Context, arg sqlitequery.EndedGrantBeyondParams) ([]int64, error)
+	ListEndedGrants(ctx context.Context) ([]sqlitequery.EndedGrant, error)
 	ListGrants(ctx context.Context) ([]sqlitequery.ModelGrant, error)
 	ListKeys(ctx context.Context) ([]sqlitequery.ApiKey, error)
 	ListPools(ctx context.Context) ([]sqlitequery.GpuPool, error)

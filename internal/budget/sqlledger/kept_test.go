@@ -49,7 +49,7 @@ func tellAll(t *testing.T, l *sqlledger.Ledger) {
 	must(t, l.CreateKey(ctx, budget.APIKey{ID: "key1", Tenant: "team-a", Role: budget.RoleTenant, SecretHash: [32]byte{1, 2, 3}, CreatedAt: now}))
 	must(t, l.CreateKey(ctx, budget.APIKey{ID: "key2", Role: budget.RoleAdmin, SecretHash: [32]byte{9}, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}))
 	must(t, l.RevokeKey(ctx, "key2"))
-	must(t, second(l.PutGrant(ctx, budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: now})))
+	must(t, second(l.PutGrant(ctx, budget.Grant{Owner: "team-a", Model: "one", Grantee: "team-b", At: now}, false)))
 	must(t, l.AppendAudit(ctx, budget.AuditEntry{Who: "admin", What: "PUT /tenants/team-a/quota", When: now, Why: "because", Result: "200"}))
 	must(t, l.PutInferences(ctx, []traffic.Inference{{
 		RequestID: "i1", Tenant: "team-a", Owner: "team-a", Model: "one", Version: "v1", ReservationID: "one", Path: "/v1/chat/completions",

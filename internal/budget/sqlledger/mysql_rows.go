@@ -51,6 +51,10 @@ func (m *mysqlQueries) BindingsByObject(ctx context.Context, arg sqlitequery.Bin
 	return each(func(r mysqlquery.Binding) sqlitequery.Binding { return sqlitequery.Binding(r) })(m.q.BindingsByObject(ctx, mysqlquery.BindingsByObjectParams(arg)))
 }
 
+func (m *mysqlQueries) CountDeclined(ctx context.Context, owner string) (int64, error) {
+	return m.q.CountDeclined(ctx, owner)
+}
+
 func (m *mysqlQueries) CountGrants(ctx context.Context, owner string) (int64, error) {
 	return m.q.CountGrants(ctx, owner)
 }
@@ -204,6 +208,38 @@ func (m *mysqlQueries) JournalOf(ctx context.Context, arg sqlitequery.JournalOfP
 
 func (m *mysqlQueries) ListGrants(ctx context.Context) ([]sqlitequery.ModelGrant, error) {
 	return each(func(r mysqlquery.ModelGrant) sqlitequery.ModelGrant { return sqlitequery.ModelGrant(r) })(m.q.ListGrants(ctx))
+}
+
+func (m *mysqlQueries) ListEndedGrants(ctx context.Context) ([]sqlitequery.EndedGrant, error) {
+	return each(func(r mysqlquery.EndedGrant) sqlitequery.EndedGrant { return sqlitequery.EndedGrant(r) })(m.q.ListEndedGrants(ctx))
+}
+
+func (m *mysqlQueries) GrantedAt(ctx context.Context, arg sqlitequery.GrantedAtParams) (int64, error) {
+	return m.q.GrantedAt(ctx, mysqlquery.GrantedAtParams(arg))
+}
+
+func (m *mysqlQueries) EndGrant(ctx context.Context, arg sqlitequery.EndGrantParams) error {
+	return m.q.EndGrant(ctx, mysqlquery.EndGrantParams(arg))
+}
+
+func (m *mysqlQueries) DeclineEndedGrant(ctx context.Context, arg sqlitequery.DeclineEndedGrantParams) (int64, error) {
+	return m.q.DeclineEndedGrant(ctx, mysqlquery.DeclineEndedGrantParams(arg))
+}
+
+func (m *mysqlQueries) DeclinedAt(ctx context.Context, arg sqlitequery.DeclinedAtParams) (int64, error) {
+	return m.q.DeclinedAt(ctx, mysqlquery.DeclinedAtParams(arg))
+}
+
+func (m *mysqlQueries) DropEndedGrant(ctx context.Context, arg sqlitequery.DropEndedGrantParams) (int64, error) {
+	return m.q.DropEndedGrant(ctx, mysqlquery.DropEndedGrantParams(arg))
+}
+
+func (m *mysqlQueries) DropEndedGrantsUntil(ctx context.Context, arg sqlitequery.DropEndedGrantsUntilParams) (int64, error) {
+	return m.q.DropEndedGrantsUntil(ctx, mysqlquery.DropEndedGrantsUntilParams(arg))
+}
+
+func (m *mysqlQueries) EndedGrantBeyond(ctx context.Context, arg sqlitequery.EndedGrantBeyondParams) ([]int64, error) {
+	return m.q.EndedGrantBeyond(ctx, mysqlquery.EndedGrantBeyondParams{Owner: arg.Owner, Offset: int32(arg.Offset)}) //nolint:gosec // a constant
 }
 
 func (m *mysqlQueries) ListKeys(ctx context.Context) ([]sqlitequery.ApiKey, error) {

@@ -34,6 +34,7 @@ func TestMySQLUpgradeFundsWhatWasReserved(t *testing.T) {
 		}},
 		{"nobody was limited", 25, []string{`ALTER TABLE tenant_quota DROP CONSTRAINT limits_are_an_object, DROP COLUMN limits`}},
 		{"no address was audited", 27, []string{`DROP TRIGGER audit_stays`, `DROP TRIGGER audit_keeps`, `ALTER TABLE audit DROP COLUMN tenant, DROP COLUMN source`}},
+		{"no ended grant was kept", 30, []string{`DROP TABLE ended_grant`}},
 		{"all was done but not noted", 21, nil},
 	} {
 		t.Run(undo.what, func(t *testing.T) {

@@ -38,7 +38,7 @@ func (l *Ledger) Counts(ctx context.Context, tenant string) (budget.Counts, erro
 		for _, count := range []struct {
 			into *int64
 			ask  func(context.Context, string) (int64, error)
-		}{{&n.Waiting, q.CountWaiting}, {&n.Requests, q.CountRequests}, {&n.Grants, q.CountGrants}} {
+		}{{&n.Waiting, q.CountWaiting}, {&n.Requests, q.CountRequests}, {&n.Grants, func(ctx context.Context, owner string) (int64, error) { return countGrants(ctx, q, owner) }}} {
 			if *count.into, err = count.ask(ctx, tenant); err != nil {
 				return n, err
 			}

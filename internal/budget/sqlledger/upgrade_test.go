@@ -26,7 +26,7 @@ func TestUpgradeFundsWhatWasReserved(t *testing.T) {
 		`DROP INDEX reservation_shrinking`, `DROP TRIGGER reservation_funds`, `DROP TRIGGER reservation_begins_unfunded`,
 		`ALTER TABLE reservation DROP COLUMN funded`, `ALTER TABLE tenant_quota DROP COLUMN limits`,
 		`ALTER TABLE gpu_pool DROP COLUMN warm`, `ALTER TABLE gpu_pool DROP COLUMN warm_day`,
-		`DROP TRIGGER audit_keeps`, `DROP TRIGGER audit_stays`, `ALTER TABLE audit DROP COLUMN tenant`, `ALTER TABLE audit DROP COLUMN source`, `DELETE FROM goose_db_version WHERE version_id >= 4`,
+		`DROP TRIGGER audit_keeps`, `DROP TRIGGER audit_stays`, `ALTER TABLE audit DROP COLUMN tenant`, `ALTER TABLE audit DROP COLUMN source`, `DROP TABLE ended_grant`, `DELETE FROM goose_db_version WHERE version_id >= 4`,
 	} {
 		_, err := db.Exec(statement)
 		must(t, err)

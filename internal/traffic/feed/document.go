@@ -26,6 +26,9 @@ type document struct {
 	Owned  map[string][]string
 	// Limits came later: a gateway that does not know them limits nobody.
 	Limits []tenantLimits `json:",omitempty"`
+	// TakenBack came later: to a gateway that does not know them, a name may
+	// mean another owner's model.
+	TakenBack []traffic.GrantKey `json:",omitempty"`
 }
 
 type tenantLimits struct {
@@ -42,9 +45,7 @@ func encode(s *traffic.Snapshot) (body []byte, tag string, err error) {
 	slices.SortFunc(d.Models, func(a, b traffic.Model) int {
 		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.RequestID, b.RequestID))
 	})
-	d.Grants = slices.SortedFunc(maps.Keys(s.Grants), func(a, b traffic.GrantKey) int {
-		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Grantee, b.Grantee))
-	})
+	d.Grants, d.TakenBack = inOrder(s.Grants), inOrder(s.TakenBack)
 	for tenant, names := range s.Owned {
 		d.Owned[tenant] = slices.Sorted(maps.Keys(names))
 	}
@@ -56,6 +57,12 @@ func encode(s *traffic.Snapshot) (body []byte, tag string, err error) {
 	}
 	sum := sha256.Sum256(body)
 	return body, `"` + hex.EncodeToString(sum[:16]) + `"`, nil
+}
+
+func inOrder(grants map[traffic.GrantKey]struct{}) []traffic.GrantKey {
+	return slices.SortedFunc(maps.Keys(grants), func(a, b traffic.GrantKey) int {
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Grantee, b.Grantee))
+	})
 }
 
 // decode is the other way; the caller says when the snapshot was true.
@@ -70,7 +77,7 @@ func decode(body []byte) (*traffic.Snapshot, error) {
 	s := &traffic.Snapshot{
 		Ledger: d.Ledger,
 		Keys:   make(map[string]traffic.Key, len(d.Keys)), Models: d.Models,
-		Grants: make(map[traffic.GrantKey]struct{}, len(d.Grants)), Owned: make(map[string]map[string]struct{}, len(d.Owned)),
+		Grants: set(d.Grants), TakenBack: set(d.TakenBack), Owned: make(map[string]map[string]struct{}, len(d.Owned)),
 	}
 	for _, k := range d.Keys {
 		s.Keys[k.ID] = k
@@ -81,15 +88,16 @@ func decode(body []byte) (*traffic.Snapshot, error) {
 		}
 		s.Limits[l.Tenant] = l.Limits
 	}
-	for _, g := range d.Grants {
-		s.Grants[g] = struct{}{}
-	}
 	for tenant, names := range d.Owned {
-		set := make(map[string]struct{}, len(names))
-		for _, n := range names {
-			set[n] = struct{}{}
-		}
-		s.Owned[tenant] = set
+		s.Owned[tenant] = set(names)
 	}
 	return s, nil
+}
+
+func set[T comparable](all []T) map[T]struct{} {
+	out := make(map[T]struct{}, len(all))
+	for _, v := range all {
+		out[v] = struct{}{}
+	}
+	return out
 }

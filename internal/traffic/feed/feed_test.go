@@ -29,9 +29,10 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func snapshotOf(models ...string) *traffic.Snapshot {
 	s := &traffic.Snapshot{
-		Keys:   map[string]traffic.Key{"k": {ID: "k", Tenant: "team-a", SecretHash: [32]byte{1, 2, 255}, ExpiresAt: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}},
-		Grants: map[traffic.GrantKey]struct{}{{Owner: "a", Model: "m", Grantee: "b"}: {}},
-		Owned:  map[string]map[string]struct{}{"a": {"m": {}, "n": {}}},
+		Keys:      map[string]traffic.Key{"k": {ID: "k", Tenant: "team-a", SecretHash: [32]byte{1, 2, 255}, ExpiresAt: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}},
+		Grants:    map[traffic.GrantKey]struct{}{{Owner: "a", Model: "m", Grantee: "b"}: {}},
+		TakenBack: map[traffic.GrantKey]struct{}{{Owner: "a", Model: "n", Grantee: "b"}: {}},
+		Owned:     map[string]map[string]struct{}{"a": {"m": {}, "n": {}}},
 		Limits: map[string]traffic.Limits{
 			"a": {Together: traffic.Rates{RequestsPerMinute: 5, TokensPerDay: 9}, Window: 10 * time.Second, MaxClass: "batch"},
 			"b": {PerKey: traffic.Rates{Concurrency: 2}},

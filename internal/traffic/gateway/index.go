@@ -17,6 +17,7 @@ type index struct {
 	live     map[ownedName][]*traffic.Model // takes requests; by version
 	owners   map[string][]string            // of live models, by name
 	granted  map[ownedName][]string         // owners, by grantee and name
+	before   map[ownedName][]string         // owners who took it back, by grantee and name
 	grantees map[string][]ownedName         // what was granted to whom
 }
 
@@ -26,6 +27,7 @@ func newIndex(s *traffic.Snapshot) *index {
 		live:     map[ownedName][]*traffic.Model{},
 		owners:   map[string][]string{},
 		granted:  map[ownedName][]string{},
+		before:   map[ownedName][]string{},
 		grantees: map[string][]ownedName{},
 	}
 	for n := range s.Models {
@@ -47,8 +49,16 @@ func newIndex(s *traffic.Snapshot) *index {
 		i.granted[to] = append(i.granted[to], g.Owner)
 		i.grantees[g.Grantee] = append(i.grantees[g.Grantee], ownedName{g.Owner, g.Model})
 	}
-	for _, owners := range i.granted {
-		slices.Sort(owners)
+	for g := range s.TakenBack {
+		if _, again := s.Grants[g]; !again {
+			to := ownedName{g.Grantee, g.Model}
+			i.before[to] = append(i.before[to], g.Owner)
+		}
+	}
+	for _, lists := range []map[ownedName][]string{i.granted, i.before} {
+		for _, owners := range lists {
+			slices.Sort(owners)
+		}
 	}
 	return i
 }

@@ -77,7 +77,7 @@ func TestWhoseModel(t *testing.T) {
 		s.Models = append(s.Models, []traffic.Model{
 			model("team-b", "shared", "v1"), model("team-b", "gone", "v1"), model("team-b", "two", "v1"),
 			model("team-c", "two", "v1"), model("team-c", "m1", "v1"), model("team-c", "only", "v1"),
-			model("team-c", "private", "v1"), model("team-a", "both", "v1"), model("team-a", "both", "v2"),
+			model("team-c", "private", "v1"), model("team-b", "moved", "v1"), model("team-c", "moved", "v1"), model("team-c", "again", "v1"), model("team-c", "over", "v1"), model("team-a", "both", "v1"), model("team-a", "both", "v2"),
 		}...)
 		released := model("team-a", "released", "v1")
 		released.ReleaseAsked = true
@@ -86,9 +86,13 @@ func TestWhoseModel(t *testing.T) {
 		s.Models = append(s.Models, released, canary)
 		s.Owned["team-a"] = map[string]struct{}{"m1": {}, "gone": {}, "both": {}, "released": {}}
 		s.Grants = map[traffic.GrantKey]struct{}{}
-		for _, g := range []string{"team-b/shared", "team-b/gone", "team-b/two", "team-c/two", "team-c/m1", "team-b/ghost"} {
+		for _, g := range []string{"team-b/shared", "team-b/gone", "team-b/two", "team-c/two", "team-c/m1", "team-b/ghost", "team-b/moved", "team-c/again"} {
 			owner, name, _ := strings.Cut(g, "/")
 			s.Grants[traffic.GrantKey{Owner: owner, Model: name, Grantee: "team-a"}] = struct{}{}
+		}
+		s.TakenBack = map[traffic.GrantKey]struct{}{}
+		for _, model := range []string{"moved", "again", "two", "over"} {
+			s.TakenBack[traffic.GrantKey{Owner: "team-c", Model: model, Grantee: "team-a"}] = struct{}{}
 		}
 	})
 	for _, m := range b.snapshot.Load().Models {
@@ -105,6 +109,11 @@ func TestWhoseModel(t *testing.T) {
 		{keyA, "team-b/gone", "team-b/gone@v1"},
 		{keyA, "two", "ambiguous_model"},
 		{keyA, "team-c/two", "team-c/two@v1"},
+		{keyA, "moved", "ambiguous_model"}, // of two grants one was taken back
+		{keyA, "team-b/moved", "team-b/moved@v1"},
+		{keyA, "team-c/moved", "model_not_found"},
+		{keyA, "again", "team-c/again@v1"}, // granted again: the owner is the same
+		{keyA, "over", "model_not_found"},
 		{keyA, "private", "model_not_found"},
 		{keyA, "team-c/private", "model_not_found"},
 		{keyA, "ghost", "model_not_found"}, // granted, not served

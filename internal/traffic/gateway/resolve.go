@@ -76,6 +76,10 @@ func (i *index) ownerOf(key *traffic.Key, n modelName) (string, error) {
 		// Grants count whether or not their model runs, so that the answer
 		// does not change hands when one of two is released.
 		owners = i.granted[ownedName{key.Tenant, n.name}]
+		// Nor when one of two is taken back.
+		if before := i.before[ownedName{key.Tenant, n.name}]; len(owners) == 1 && len(before) > 0 {
+			return "", anotherModel(n, owners[0], before[0], key.Tenant)
+		}
 	}
 	switch len(owners) {
 	case 0:
@@ -89,6 +93,15 @@ func (i *index) ownerOf(key *traffic.Key, n modelName) (string, error) {
 func (i *index) mayUse(owner, model, grantee string) bool {
 	_, ok := i.snapshot.Grants[traffic.GrantKey{Owner: owner, Model: model, Grantee: grantee}]
 	return ok
+}
+
+func anotherModel(n modelName, owner, before, tenant string) error {
+	return &failure{
+		status: http.StatusBadRequest, kind: typeRequest, code: "ambiguous_model", param: "model",
+		message: fmt.Sprintf("%.200q could mean %s/%s before, a model that is not granted to you any more; say %s/%s if you mean that one, "+
+			"or have your tenant give up the old grant for good (modeldock grant remove %s %s %s)", n.written, before, n.name, owner, n.written, before, n.name, tenant),
+		outcome: traffic.NotFound,
+	}
 }
 
 func ambiguousModel(n modelName, owners []string) error {

@@ -54,6 +54,15 @@ type CommitNews struct {
 	At      int64
 }
 
+type EndedGrant struct {
+	Owner    string
+	Model    string
+	Grantee  string
+	At       int64
+	EndedAt  int64
+	Declined int64
+}
+
 type FirstChunk struct {
 	Tenant            string
 	ID                string

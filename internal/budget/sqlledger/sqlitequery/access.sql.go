@@ -78,6 +78,17 @@ func (q *Queries) AuditBefore(ctx context.Context, arg AuditBeforeParams) ([]Aud
 	return items, nil
 }
 
+const countDeclined = `-- name: CountDeclined :one
+SELECT COUNT(*) FROM ended_grant WHERE owner = ? AND declined = 1
+`
+
+func (q *Queries) CountDeclined(ctx context.Context, owner string) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countDeclined, owner)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countGrants = `-- name: CountGrants :one
 SELECT COUNT(*) FROM model_grant WHERE owner = ?
 `
@@ -142,6 +153,47 @@ func (q *Queries) CreateSession(ctx context.Context, arg CreateSessionParams) er
 	return err
 }
 
+const declineEndedGrant = `-- name: DeclineEndedGrant :execrows
+UPDATE ended_grant SET declined = 1, ended_at = ? WHERE owner = ? AND model = ? AND grantee = ? AND declined = 0
+`
+
+type DeclineEndedGrantParams struct {
+	EndedAt int64
+	Owner   string
+	Model   string
+	Grantee string
+}
+
+func (q *Queries) DeclineEndedGrant(ctx context.Context, arg DeclineEndedGrantParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, declineEndedGrant,
+		arg.EndedAt,
+		arg.Owner,
+		arg.Model,
+		arg.Grantee,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const declinedAt = `-- name: DeclinedAt :one
+SELECT ended_at FROM ended_grant WHERE owner = ? AND model = ? AND grantee = ? AND declined = 1
+`
+
+type DeclinedAtParams struct {
+	Owner   string
+	Model   string
+	Grantee string
+}
+
+func (q *Queries) DeclinedAt(ctx context.Context, arg DeclinedAtParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, declinedAt, arg.Owner, arg.Model, arg.Grantee)
+	var ended_at int64
+	err := row.Scan(&ended_at)
+	return ended_at, err
+}
+
 const deleteGrant = `-- name: DeleteGrant :execrows
 DELETE FROM model_grant WHERE owner = ? AND model = ? AND grantee = ?
 `
@@ -166,6 +218,47 @@ DELETE FROM session WHERE id_hash = ?
 
 func (q *Queries) DeleteSession(ctx context.Context, idHash []byte) (int64, error) {
 	result, err := q.db.ExecContext(ctx, deleteSession, idHash)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const dropEndedGrant = `-- name: DropEndedGrant :execrows
+DELETE FROM ended_grant WHERE owner = ? AND model = ? AND grantee = ? AND declined <= ?
+`
+
+type DropEndedGrantParams struct {
+	Owner    string
+	Model    string
+	Grantee  string
+	Declined int64
+}
+
+func (q *Queries) DropEndedGrant(ctx context.Context, arg DropEndedGrantParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, dropEndedGrant,
+		arg.Owner,
+		arg.Model,
+		arg.Grantee,
+		arg.Declined,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const dropEndedGrantsUntil = `-- name: DropEndedGrantsUntil :execrows
+DELETE FROM ended_grant WHERE owner = ? AND declined = 0 AND ended_at <= ?
+`
+
+type DropEndedGrantsUntilParams struct {
+	Owner   string
+	EndedAt int64
+}
+
+func (q *Queries) DropEndedGrantsUntil(ctx context.Context, arg DropEndedGrantsUntilParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, dropEndedGrantsUntil, arg.Owner, arg.EndedAt)
 	if err != nil {
 		return 0, err
 	}
@@ -230,6 +323,63 @@ func (q *Queries) DropTenantAudit(ctx context.Context, arg DropTenantAuditParams
 	return result.RowsAffected()
 }
 
+const endGrant = `-- name: EndGrant :exec
+INSERT INTO ended_grant (owner, model, grantee, at, ended_at, declined) VALUES (?, ?, ?, ?, ?, ?)
+`
+
+type EndGrantParams struct {
+	Owner    string
+	Model    string
+	Grantee  string
+	At       int64
+	EndedAt  int64
+	Declined int64
+}
+
+func (q *Queries) EndGrant(ctx context.Context, arg EndGrantParams) error {
+	_, err := q.db.ExecContext(ctx, endGrant,
+		arg.Owner,
+		arg.Model,
+		arg.Grantee,
+		arg.At,
+		arg.EndedAt,
+		arg.Declined,
+	)
+	return err
+}
+
+const endedGrantBeyond = `-- name: EndedGrantBeyond :many
+SELECT ended_at FROM ended_grant WHERE owner = ? AND declined = 0 ORDER BY ended_at DESC LIMIT 1 OFFSET ?
+`
+
+type EndedGrantBeyondParams struct {
+	Owner  string
+	Offset int64
+}
+
+func (q *Queries) EndedGrantBeyond(ctx context.Context, arg EndedGrantBeyondParams) ([]int64, error) {
+	rows, err := q.db.QueryContext(ctx, endedGrantBeyond, arg.Owner, arg.Offset)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var ended_at int64
+		if err := rows.Scan(&ended_at); err != nil {
+			return nil, err
+		}
+		items = append(items, ended_at)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const getKey = `-- name: GetKey :one
 SELECT key_id, tenant, role, secret_hash, created_at, expires_at, revoked_at, last_used_at FROM api_key WHERE key_id = ?
 `
@@ -272,6 +422,23 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (Session
 	return i, err
 }
 
+const grantedAt = `-- name: GrantedAt :one
+SELECT at FROM model_grant WHERE owner = ? AND model = ? AND grantee = ?
+`
+
+type GrantedAtParams struct {
+	Owner   string
+	Model   string
+	Grantee string
+}
+
+func (q *Queries) GrantedAt(ctx context.Context, arg GrantedAtParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, grantedAt, arg.Owner, arg.Model, arg.Grantee)
+	var at int64
+	err := row.Scan(&at)
+	return at, err
+}
+
 const latestAudit = `-- name: LatestAudit :many
 SELECT seq, who, what, at, why, result, tenant, source FROM audit ORDER BY seq DESC LIMIT ?
 `
@@ -294,6 +461,43 @@ func (q *Queries) LatestAudit(ctx context.Context, limit int64) ([]Audit, error)
 			&i.Result,
 			&i.Tenant,
 			&i.Source,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listEndedGrants = `-- name: ListEndedGrants :many
+SELECT owner, model, grantee, at, ended_at, declined FROM ended_grant
+WHERE NOT EXISTS (SELECT 1 FROM model_grant g WHERE g.owner = ended_grant.owner AND g.model = ended_grant.model AND g.grantee = ended_grant.grantee)
+ORDER BY owner, model, grantee
+`
+
+// A program of before grants anew without forgetting that it ended.
+func (q *Queries) ListEndedGrants(ctx context.Context) ([]EndedGrant, error) {
+	rows, err := q.db.QueryContext(ctx, listEndedGrants)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EndedGrant
+	for rows.Next() {
+		var i EndedGrant
+		if err := rows.Scan(
+			&i.Owner,
+			&i.Model,
+			&i.Grantee,
+			&i.At,
+			&i.EndedAt,
+			&i.Declined,
 		); err != nil {
 			return nil, err
 		}

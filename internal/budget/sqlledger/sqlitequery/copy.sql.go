@@ -438,6 +438,15 @@ func (q *Queries) DropChunks(ctx context.Context) error {
 	return err
 }
 
+const dropEndedGrants = `-- name: DropEndedGrants :exec
+DELETE FROM ended_grant
+`
+
+func (q *Queries) DropEndedGrants(ctx context.Context) error {
+	_, err := q.db.ExecContext(ctx, dropEndedGrants)
+	return err
+}
+
 const dropGrants = `-- name: DropGrants :exec
 DELETE FROM model_grant
 `

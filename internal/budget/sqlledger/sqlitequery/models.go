@@ -42,6 +42,15 @@ type Binding struct {
 	GoneAt       sql.NullInt64
 }
 
+type EndedGrant struct {
+	Owner    string
+	Model    string
+	Grantee  string
+	At       int64
+	EndedAt  int64
+	Declined int64
+}
+
 type FirstChunk struct {
 	Tenant            string
 	ID                string

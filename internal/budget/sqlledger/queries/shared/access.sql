@@ -18,8 +18,35 @@ WHERE key_id = sqlc.arg(key_id) AND (last_used_at IS NULL OR last_used_at < sqlc
 -- name: ListGrants :many
 SELECT * FROM model_grant ORDER BY owner, model, grantee;
 
+-- A program of before grants anew without forgetting that it ended.
+-- name: ListEndedGrants :many
+SELECT * FROM ended_grant
+WHERE NOT EXISTS (SELECT 1 FROM model_grant g WHERE g.owner = ended_grant.owner AND g.model = ended_grant.model AND g.grantee = ended_grant.grantee)
+ORDER BY owner, model, grantee;
+
+-- name: GrantedAt :one
+SELECT at FROM model_grant WHERE owner = ? AND model = ? AND grantee = ?;
+
 -- name: DeleteGrant :execrows
 DELETE FROM model_grant WHERE owner = ? AND model = ? AND grantee = ?;
+
+-- name: EndGrant :exec
+INSERT INTO ended_grant (owner, model, grantee, at, ended_at, declined) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: DeclineEndedGrant :execrows
+UPDATE ended_grant SET declined = 1, ended_at = ? WHERE owner = ? AND model = ? AND grantee = ? AND declined = 0;
+
+-- name: DropEndedGrant :execrows
+DELETE FROM ended_grant WHERE owner = ? AND model = ? AND grantee = ? AND declined <= ?;
+
+-- name: DeclinedAt :one
+SELECT ended_at FROM ended_grant WHERE owner = ? AND model = ? AND grantee = ? AND declined = 1;
+
+-- name: EndedGrantBeyond :many
+SELECT ended_at FROM ended_grant WHERE owner = ? AND declined = 0 ORDER BY ended_at DESC LIMIT 1 OFFSET ?;
+
+-- name: DropEndedGrantsUntil :execrows
+DELETE FROM ended_grant WHERE owner = ? AND declined = 0 AND ended_at <= ?;
 
 -- name: CreateSession :exec
 INSERT INTO session (id_hash, key_id, csrf_token, created_at, expires_at) VALUES (?, ?, ?, ?, ?);
@@ -68,3 +95,6 @@ DELETE FROM audit WHERE seq <= ? AND who NOT LIKE 'tenant %';
 
 -- name: CountGrants :one
 SELECT COUNT(*) FROM model_grant WHERE owner = ?;
+
+-- name: CountDeclined :one
+SELECT COUNT(*) FROM ended_grant WHERE owner = ? AND declined = 1;

@@ -58,6 +58,9 @@ DELETE FROM api_key;
 -- name: DropGrants :exec
 DELETE FROM model_grant;
 
+-- name: DropEndedGrants :exec
+DELETE FROM ended_grant;
+
 -- name: DropChunks :exec
 DELETE FROM first_chunk;
 
