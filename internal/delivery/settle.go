@@ -90,7 +90,7 @@ func (s *Settler) recordReady(ctx context.Context, statuses []Status, sum *Summa
 	s.forgetAllBut(statuses)
 	var errs []error
 	for _, st := range statuses {
-		if st.Ready == 0 || st.Ledger != s.cfg.Instance || s.knows(st.Object.UID) {
+		if !st.EverReady() || st.Ledger != s.cfg.Instance || s.knows(st.Object.UID) {
 			continue
 		}
 		if err := s.markReady(ctx, st); err != nil {
@@ -211,7 +211,13 @@ func (s *Settler) credit(ctx context.Context, r budget.Reservation, sum *Summary
 	if st.Holds(bound.UID) {
 		return false, s.letGo(ctx, st)
 	}
-	// 3. One credit, whoever else tries the same.
+	// 3. It may have been ready between two rounds only.
+	if bound.UID != "" && st.Object.UID == bound.UID && st.EverReady() {
+		if err := s.markReady(ctx, st); err != nil {
+			return false, fmt.Errorf("record that %s was ready: %w", bound.Name, err)
+		}
+	}
+	// 4. One credit, whoever else tries the same.
 	if bound.UID != "" && bound.GoneAt.IsZero() {
 		if err := s.cfg.Ledger.MarkGone(ctx, r.Ref, bound.UID); err != nil {
 			return false, err

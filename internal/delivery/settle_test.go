@@ -38,6 +38,39 @@ func TestReadinessAndNodeAreRecordedOnce(t *testing.T) {
 	}
 }
 
+// What was ready between two rounds only is recorded as well: while it ends, or
+// from what the target remembers of it.
+func TestReadinessIsRecordedAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	ready := delivery.Replica{Node: "node-1", Cards: []delivery.Card{{UUID: "c"}}, Phase: delivery.PhaseTerminating, ReadyAt: time.Unix(1, 0)}
+	for name, end := range map[string]func(b *bench, ref budget.Ref){
+		"while it ends": func(b *bench, ref budget.Ref) {
+			b.target.change(ref, func(s *delivery.Status) { s.Replicas = []delivery.Replica{ready} })
+			b.settle()
+		},
+		"when it is gone": func(b *bench, ref budget.Ref) {
+			b.target.change(ref, func(s *delivery.Status) { s.Last = []delivery.Replica{ready} })
+			b.release(ref)
+			b.deliver()
+			b.settle()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			ref := b.reserve("team-a", "demo", 3)
+			b.deliver()
+			b.settle()
+			end(b, ref)
+			bound, err := b.ledger.Binding(t.Context(), ref)
+			b.must(err)
+			if !bound.EverReady || bound.FirstReadyAt.IsZero() {
+				t.Fatalf("binding %+v", bound)
+			}
+		})
+	}
+}
+
 func TestSlotsComeBackOnlyWhenTheLastProcessIsGone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

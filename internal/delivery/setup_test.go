@@ -21,6 +21,7 @@ import (
 type world struct {
 	mu      sync.Mutex
 	objects map[budget.Ref]*delivery.Status
+	gone    map[budget.Ref]delivery.Status // what is remembered
 	made    int
 	applies int
 
@@ -75,6 +76,7 @@ func (w *world) Delete(_ context.Context, ref budget.Ref, uid string) error {
 	st.DeletingAt = time.Now()
 	if !w.linger {
 		delete(w.objects, ref)
+		w.gone[ref] = delivery.Status{Ref: ref, Object: st.Object, Last: st.Last}
 	}
 	return nil
 }
@@ -84,6 +86,9 @@ func (w *world) Observe(_ context.Context, ref budget.Ref) (delivery.Status, err
 	defer w.mu.Unlock()
 	if st := w.objects[ref]; st != nil {
 		return *st, nil
+	}
+	if st, known := w.gone[ref]; known {
+		return st, nil
 	}
 	return delivery.Status{Ref: ref}, nil
 }
@@ -150,7 +155,7 @@ func setup(t *testing.T) *bench {
 		_, err = b.ledger.SetQuota(t.Context(), tenant, 1000)
 		b.must(err)
 	}
-	b.target = &world{objects: map[budget.Ref]*delivery.Status{}}
+	b.target = &world{objects: map[budget.Ref]*delivery.Status{}, gone: map[budget.Ref]delivery.Status{}}
 	b.wire(func(string) {})
 	return b
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,6 +154,12 @@ type Status struct {
 // Asleep reports whether it runs nothing because nobody asks for a replica.
 func (s Status) Asleep() bool {
 	return s.Exists && s.DeletingAt.IsZero() && s.Asked == 0 && s.Wanted == 0
+}
+
+// EverReady reports whether a replica is known to be, or to have been, ready.
+func (s Status) EverReady() bool {
+	was := func(r Replica) bool { return r.EverReady || !r.ReadyAt.IsZero() }
+	return s.Ready > 0 || slices.ContainsFunc(s.Replicas, was) || slices.ContainsFunc(s.Last, was)
 }
 
 // Processes is the number of replicas that have a process or a Pod, in whatever

@@ -155,8 +155,10 @@ func (f Facts) count(op budget.Op) int {
 	return n
 }
 
+// everReady reports whether it is known that a replica was ready: it may have
+// ended before anybody looked, but none that was not answers a call.
 func (f Facts) everReady() bool {
-	return (f.Binding != nil && f.Binding.EverReady) || (f.Status != nil && f.Status.Ready > 0)
+	return (f.Binding != nil && f.Binding.EverReady) || (f.Status != nil && f.Status.EverReady()) || f.First != nil
 }
 
 // failure is the last failure of a model that is not ready now and never was.

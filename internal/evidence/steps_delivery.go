@@ -71,10 +71,15 @@ func (f Facts) world(name, source string) (*delivery.Status, Step) {
 	case f.Binding == nil:
 		return nil, s
 	case f.asleep(), f.ended() && (f.Status == nil || !f.Status.Exists || f.Status.Ready == 0):
-		if f.everReady() {
-			s.Status, s.Reason, s.At, s.Source = OK, "", f.Binding.FirstReadyAt, "ledger:binding"
-		} else {
+		switch {
+		case !f.everReady():
 			s.Reason = ReasonReleasedBeforeReady
+		case f.Binding.EverReady:
+			s.Status, s.Reason, s.At, s.Source = OK, "", f.Binding.FirstReadyAt, "ledger:binding"
+		case f.First != nil:
+			s.Status, s.Reason, s.At, s.Source = OK, "", f.First.FirstByteAt, "ledger:first_chunk"
+		default: // the ledger is about to know
+			s.Status, s.Reason = OK, ""
 		}
 		return nil, s
 	case f.StatusErr != nil:

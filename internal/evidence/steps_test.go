@@ -100,6 +100,21 @@ func TestReleasedEvidenceKeepsItsFacts(t *testing.T) {
 	}
 }
 
+// One that was released before anybody noticed that it was ready did start:
+// its caller has an answer.
+func TestAFirstChunkProvesTheStart(t *testing.T) {
+	t.Parallel()
+	f := released(servedFacts())
+	f.Binding.EverReady, f.Binding.FirstReadyAt = false, time.Time{}
+	doc := evidence.Build(f)
+	if s := find(t, doc, "started"); s.Status != evidence.OK || s.Source != "ledger:first_chunk" || !s.At.Equal(at(8)) {
+		t.Errorf("started: %+v", s)
+	}
+	if doc.Answers.ModelStarted == nil || !*doc.Answers.ModelStarted || doc.Reason != "" {
+		t.Errorf("answers %+v, reason %q", doc.Answers, doc.Reason)
+	}
+}
+
 // A model that sleeps keeps its proofs: nothing is broken, and the next call
 // wakes it.
 func TestSleepUndoesNoProof(t *testing.T) {
