@@ -75,7 +75,7 @@ func grants(b *bundle) {
 	equal(b, "second", all[1], g)
 	equal(b, "time of the first", all[0].At, b.clock.Now())
 	for i := range 2 {
-		b.endGrant("team-a", "tiny", "team-b", false, i == 0)
+		b.endGrant("tiny", "team-b", false, i == 0)
 	}
 	all, err = b.Grants(b.ctx)
 	b.ok(err)
@@ -96,20 +96,20 @@ func grants(b *bundle) {
 // an admin, and whoever took one back can change their mind.
 func grantsEnd(b *bundle) {
 	g := budget.Grant{Owner: "team-a", Model: "tiny", Grantee: "team-b", At: b.clock.Now()}
-	b.endGrant("team-a", "tiny", "team-b", true, false) // there is none
+	b.endGrant("tiny", "team-b", true, false) // there is none
 	b.ended()
 	b.grant(g, true)
 	b.clock.Advance(time.Minute)
-	b.endGrant("team-a", "tiny", "team-b", false, true)
+	b.endGrant("tiny", "team-b", false, true)
 	b.ended(budget.EndedGrant{Grant: g, EndedAt: b.clock.Now()})
 	g.At = b.clock.Now()
 	b.grant(g, true)
 	b.ended()
-	b.endGrant("team-a", "tiny", "team-b", false, true)
+	b.endGrant("tiny", "team-b", false, true)
 	b.clock.Advance(time.Minute)
-	b.endGrant("team-a", "tiny", "team-b", true, true) // also what was taken back
-	b.endGrant("team-a", "tiny", "team-b", true, false)
-	b.endGrant("team-a", "tiny", "team-b", false, false)
+	b.endGrant("tiny", "team-b", true, true) // also what was taken back
+	b.endGrant("tiny", "team-b", true, false)
+	b.endGrant("tiny", "team-b", false, false)
 	declined := budget.EndedGrant{Grant: g, EndedAt: b.clock.Now(), Declined: true}
 	b.ended(declined)
 	b.clock.Advance(time.Minute)
@@ -129,7 +129,7 @@ func grantsEnd(b *bundle) {
 	b.ok(err)
 	equal(b, "an admin grants it", changed, true)
 	b.ended()
-	b.endGrant("team-a", "tiny", "team-b", true, true)
+	b.endGrant("tiny", "team-b", true, true)
 	b.ended(budget.EndedGrant{Grant: g, EndedAt: b.clock.Now(), Declined: true})
 }
 
@@ -156,7 +156,7 @@ func endedGrantsAreBounded(b *bundle) {
 	for i := range 3 {
 		name := fmt.Sprintf("n%d", i)
 		b.grant(budget.Grant{Owner: "team-a", Model: name, Grantee: "team-b", At: b.clock.Now()}, true)
-		b.endGrant("team-a", name, "team-b", false, true)
+		b.endGrant(name, "team-b", false, true)
 		b.clock.Advance(time.Second)
 	}
 	ended, err := b.EndedGrants(b.ctx)
@@ -382,10 +382,10 @@ func (b *bundle) grant(g budget.Grant, changes bool) {
 	equal(b, "a grant changes something", changed, changes)
 }
 
-// endGrant ends one, which changes something or not.
-func (b *bundle) endGrant(owner, model, grantee string, declined, changes bool) {
+// endGrant ends one of team-a, which changes something or not.
+func (b *bundle) endGrant(model, grantee string, declined, changes bool) {
 	b.Helper()
-	changed, err := b.DeleteGrant(b.ctx, owner, model, grantee, declined)
+	changed, err := b.DeleteGrant(b.ctx, "team-a", model, grantee, declined)
 	b.ok(err)
 	equal(b, "the end of a grant changes something", changed, changes)
 }

@@ -168,7 +168,7 @@ func Fill(t *testing.T, l budget.Ledger, clock *Clock) {
 	b.ok(b.CreateKey(b.ctx, budget.APIKey{ID: "k1", Role: budget.RoleTenant, Tenant: "team-a", SecretHash: [32]byte{1, 2, 3}, CreatedAt: clock.Now()}))
 	b.grant(budget.Grant{Owner: "team-a", Model: "running", Grantee: "team-b", At: clock.Now()}, true)
 	b.grant(budget.Grant{Owner: "team-a", Model: "running", Grantee: "team-c", At: clock.Now()}, true)
-	b.endGrant("team-a", "running", "team-c", true, true)
+	b.endGrant("running", "team-c", true, true)
 	b.ok(b.AppendAudit(b.ctx, budget.AuditEntry{Who: "admin k0", What: "PUT /tenants/team-a/quota <4>", Why: "because & so", Result: "ok", Tenant: "team-a", Source: "2001:db8::1"}))
 	released := b.reserved("released", 1)
 	b.credit(released.Ref)
