@@ -22,6 +22,7 @@ type chunkState int
 
 const (
 	inSize chunkState = iota
+	inPadding // blanks after the size
 	inExtension
 	sizeEnds // its CR was there
 	inData
@@ -108,6 +109,11 @@ func (c *chunks) frame(b byte) bool {
 	switch c.state {
 	case inSize:
 		return c.size(b)
+	case inPadding:
+		if b == '\r' {
+			c.state = sizeEnds
+		}
+		return b == '\r' || b == ' ' || b == '\t'
 	case inExtension:
 		if b == '\r' {
 			c.state = sizeEnds
@@ -160,7 +166,9 @@ func (c *chunks) size(b byte) bool {
 		return false
 	case b == '\r':
 		c.state = sizeEnds
-	case b == ';' || b == ' ' || b == '\t':
+	case b == ' ' || b == '\t':
+		c.state = inPadding
+	case b == ';':
 		c.state = inExtension
 	default:
 		return false

@@ -61,7 +61,7 @@ func TestChunks(t *testing.T) {
 	}
 	for _, raw := range []string{
 		"", "5", "5\r\nhel", "5\r\nhello", "5\r\nhello\r\n", "5\r\nhello\r\n0\r\n", "5\r\nhello\r\n0\r\nX: y\r\n", // cut
-		"\r\n", "x\r\n", "2\nhi\r\n0\r\n\r\n", "2;a\nhi\r\n0\r\n\r\n", "-1\r\n", "5 5\r\nhello 0\r\n", "5\rhello", "5\r\nhelloworld", "5\r\nhello\n0\r\n\r\n", "1000000000000\r\n", // wrong
+		"\r\n", "x\r\n", "2\nhi\r\n0\r\n\r\n", "2;a\nhi\r\n0\r\n\r\n", "-1\r\n", "5 5\r\nhello 0\r\n", "0 0\r\n\r\n", "5 ;a\r\nhello\r\n0\r\n\r\n", "5\rhello", "5\r\nhelloworld", "5\r\nhello\n0\r\n\r\n", "1000000000000\r\n", // wrong
 		"5;" + strings.Repeat("a", 100<<10) + "\r\nhello\r\n0\r\n\r\n",
 	} {
 		if got, _, err := decoded(raw, 0, 7, 9); err == nil {
@@ -77,6 +77,7 @@ func TestChunks(t *testing.T) {
 func FuzzChunks(f *testing.F) {
 	f.Add("5\r\nhello\r\n0\r\n\r\n", uint8(3), uint8(2))
 	f.Add("1\r\nh\r\n4;a=b\r\nello\r\n0\r\nX: y\r\n\r\n", uint8(1), uint8(1))
+	f.Add("0 0\r\n00000000\n\n", uint8(0), uint8(1))
 	f.Add("a\r\n0123456789\r\n0\r\n\r\nextra", uint8(200), uint8(200))
 	f.Fuzz(func(t *testing.T, raw string, step, buffer uint8) {
 		got, _, err := decoded(raw, int(step)/2, int(step)+1, int(buffer)+1)
