@@ -234,21 +234,21 @@ func (c *controller) metrics() prometheus.Gatherer {
 // handler serves health and metrics, and the management API where it runs.
 func (c *controller) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", healthz)
-	mux.HandleFunc("/readyz", c.readyzForAll)
+	mux.Handle("/healthz", gateway.WithoutBody(http.HandlerFunc(healthz)))
+	mux.Handle("/readyz", gateway.WithoutBody(http.HandlerFunc(c.readyzForAll)))
 	c.metricsOn(mux, c.metrics(), c.opts.OpsListen)
 	if !c.runs(partAPI) {
-		mux.HandleFunc("/", notHere("this controller runs "+strings.Join(c.opts.Parts, ", ")+" and no management API"))
+		mux.Handle("/", notHere("this controller runs "+strings.Join(c.opts.Parts, ", ")+" and no management API"))
 		return mux
 	}
 	mux.Handle("/v1/", c.forwarded)
-	mux.Handle("/console/", console.Handler())
+	mux.Handle("/console/", gateway.WithoutBody(console.Handler()))
 	mux.Handle("/", c.api.Handler())
 	return onePathMap(mux, c.api.Handler(), nil)
 }
 
-func notHere(message string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func notHere(message string) http.Handler {
+	return gateway.WithoutBody(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answerJSON(w, r, http.StatusNotFound, openapi.Error{Error: openapi.ErrorBody{Code: "not_found", Message: message}})
-	}
+	}))
 }

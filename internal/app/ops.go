@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"modeldock.io/internal/traffic/gateway"
 )
 
 // opsMux serves what every process tells its operators: health, metrics, and
@@ -29,5 +31,5 @@ func opsMux(healthz, readyz http.HandlerFunc, metrics prometheus.Gatherer) *http
 // sideServer bounds what a caller of a listener that is not for tenants can
 // hold: operations, gateways of a controller, processes of the same machine.
 func sideServer(h http.Handler) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	return &http.Server{Handler: gateway.BoundBodies(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 }

@@ -103,11 +103,11 @@ func reachable(a net.Addr) string {
 // handler is the one listener's map: console, gateway, health, management API.
 func (p *platform) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/console/", console.Handler())
+	mux.Handle("/console/", gateway.WithoutBody(console.Handler()))
 	mux.Handle("/v1/", p.gateway)
 	mux.Handle("/v1", p.gateway)
-	mux.HandleFunc("/healthz", healthz)
-	mux.HandleFunc("/readyz", p.readyzForAll)
+	mux.Handle("/healthz", gateway.WithoutBody(http.HandlerFunc(healthz)))
+	mux.Handle("/readyz", gateway.WithoutBody(http.HandlerFunc(p.readyzForAll)))
 	p.metricsOn(mux, p.registry, p.opts.OpsListen)
 	mux.Handle("/", p.api.Handler())
 	return onePathMap(mux, p.api.Handler(), p.gateway)
@@ -119,13 +119,13 @@ func onePathMap(mux, management, inference http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/" || r.URL.Path == "/console":
-			toConsole(w, r)
+			gateway.WithoutBody(http.HandlerFunc(toConsole)).ServeHTTP(w, r)
 		case inference != nil && (strings.HasPrefix(r.URL.Path, "/v1/") || r.RequestURI == "*"):
 			inference.ServeHTTP(w, r)
 		case !strings.HasPrefix(r.URL.EscapedPath(), "/v1/") && strictpath.Check(r.URL) != nil:
 			management.ServeHTTP(w, r) // says what is wrong with it; a gateway does so below /v1
 		case r.RequestURI == "*":
-			notHere("there is nothing at \"*\"; name a path")(w, r)
+			notHere("there is nothing at \"*\"; name a path").ServeHTTP(w, r)
 		case !clean(r.URL.Path):
 			management.ServeHTTP(w, r)
 		default:
@@ -184,10 +184,10 @@ func answerReady(w http.ResponseWriter, r *http.Request, ready bool, reasons []s
 // metricsOn puts metrics on a main listener, unless there is one for operations.
 func (c *control) metricsOn(mux *http.ServeMux, metrics prometheus.Gatherer, ops string) {
 	if ops != "" {
-		mux.HandleFunc("/metrics", notHere("metrics are on --ops-listen"))
+		mux.Handle("/metrics", notHere("metrics are on --ops-listen"))
 		return
 	}
-	mux.Handle("/metrics", loopbackOnly(promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
+	mux.Handle("/metrics", gateway.WithoutBody(loopbackOnly(promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))))
 }
 
 func answerJSON(w http.ResponseWriter, r *http.Request, status int, v any) {

@@ -109,6 +109,29 @@ func TestNothingIsSmuggled(t *testing.T) {
 	}
 }
 
+// Whoever announces a body and sends none of it gets an answer and loses the
+// connection, wherever it was: no place waits for what never comes.
+func TestNoPlaceWaitsForABody(t *testing.T) {
+	t.Parallel()
+	r := up(t, func(o *UpOptions) { o.Manual = true })
+	for _, ask := range []string{
+		"GET /healthz", "GET /readyz", "GET /metrics", "GET /", "GET /console/", "POST /console/", "GET *", "GET /nowhere", "POST /nowhere",
+		"POST /requests", "GET /requests", "POST /ledger/import", "POST /session", "POST /v1/chat/completions", "GET /v1/models", "GET /v1/nowhere",
+	} {
+		conn, err := new(net.Dialer).DialContext(r.Context(), "tcp", strings.TrimPrefix(r.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(conn, ask+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{")
+		all, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 ") {
+			t.Errorf("%s: %v, answered %.200q", ask, err, all)
+		}
+	}
+}
+
 // A request for "*" names no path; its refusal has a body that says so.
 func TestAsteriskIsAnswered(t *testing.T) {
 	t.Parallel()

@@ -214,12 +214,8 @@ func (x *exchange) dropBody() {
 	if x.rec.Tenant == "" {
 		rest = min(rest, strangersRest)
 	}
-	_ = http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(rest))
+	dropBody(x.w, x.r, rest)
 }
-
-// strangersRest is how long what is left of a body is read of somebody whose key
-// is none.
-const strangersRest = time.Second
 
 // finish runs on every exit, panics included: answer, metrics, evidence.
 func (x *exchange) finish() {

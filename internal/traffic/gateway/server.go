@@ -29,19 +29,21 @@ type Server struct {
 	// Connections bounds how many callers are connected; nil: nobody does.
 	Connections *Connections
 	cut         context.CancelCauseFunc // ends all requests
+	untaken     *untaken
 }
 
 // NewServer returns a server for handler with limits that fit long answers: a
-// caller has ten seconds for the header, but nothing bounds how long a body
-// takes to arrive or an answer to be written, as long as the caller's machine
-// takes part in it. It speaks HTTP/1.1 and HTTP/2, the latter with TLS or,
+// caller has ten seconds for the header, and ten for a body that its handler
+// gives no other bound. Nothing bounds how long an answer takes, as long as the
+// caller takes what there is of it. It speaks HTTP/1.1 and HTTP/2, the latter with TLS or,
 // for clients that know beforehand, without. It has no address; hand it a
 // listener.
 func NewServer(handler http.Handler) *Server {
 	base, cut := context.WithCancelCause(context.Background())
-	return &Server{cut: cut, Server: &http.Server{
+	untaken := newUntaken()
+	return &Server{cut: cut, untaken: untaken, Server: &http.Server{
 		BaseContext:       func(net.Listener) context.Context { return base },
-		Handler:           answeredBy(handler),
+		Handler:           answeredBy(untaken.watch(BoundBodies(handler))),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader,

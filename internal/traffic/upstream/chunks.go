@@ -21,8 +21,8 @@ type chunks struct {
 type chunkState int
 
 const (
-	inSize chunkState = iota
-	inPadding // blanks after the size
+	inSize    chunkState = iota
+	inPadding            // blanks after the size
 	inExtension
 	sizeEnds // its CR was there
 	inData

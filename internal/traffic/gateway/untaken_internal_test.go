@@ -1,0 +1,187 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// greedless is an HTTP/2 caller that asks and takes nothing of the answers.
+type greedless struct {
+	conn   net.Conn
+	mu     sync.Mutex // guards what is written
+	framer *http2.Framer
+	next   uint32
+	resets atomic.Int64
+	gone   chan struct{}
+}
+
+func newGreedless(t *testing.T, address string) *greedless {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	g := &greedless{conn: conn, framer: http2.NewFramer(conn, conn), next: 1, gone: make(chan struct{})}
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	if err = errors.Join(err, g.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})); err != nil {
+		t.Fatal(err)
+	}
+	go g.read()
+	return g
+}
+
+// read answers pings, as an honest machine does, and counts the streams that
+// the server ends.
+func (g *greedless) read() {
+	defer close(g.gone)
+	for {
+		f, err := g.framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		switch f := f.(type) {
+		case *http2.RSTStreamFrame:
+			g.resets.Add(1)
+		case *http2.PingFrame:
+			g.mu.Lock()
+			_ = g.framer.WritePing(true, f.Data)
+			g.mu.Unlock()
+		}
+	}
+}
+
+func (g *greedless) ask(t *testing.T, path string) {
+	t.Helper()
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	for _, h := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "m"}, {":path", path}} {
+		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := g.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: g.next, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.next += 2
+}
+
+func waitFor(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s never came", what)
+		}
+	}
+}
+
+// untakenServer answers at once, or as a stream that goes on.
+func untakenServer(t *testing.T, limit time.Duration, most int) (address string, running *atomic.Int64, u *untaken) {
+	t.Helper()
+	running = &atomic.Int64{}
+	s := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		running.Add(1)
+		defer running.Add(-1)
+		_, err := io.WriteString(w, "hello")
+		for strings.HasPrefix(r.URL.Path, "/stream") && err == nil {
+			if err = http.NewResponseController(w).Flush(); err == nil {
+				_, err = io.WriteString(w, strings.Repeat("a", 1000))
+			}
+		}
+	}))
+	s.untaken.limit, s.untaken.most = limit, most
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Serve(listener) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return listener.Addr().String(), running, s.untaken
+}
+
+func (u *untaken) count() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.answers)
+}
+
+// An answer of which its caller takes nothing ends, whether its handler is done
+// or writes, and so do its handler and what it holds. Another caller's does not.
+func TestUntakenAnswersEnd(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/short", "/stream"} {
+		address, running, u := untakenServer(t, 100*time.Millisecond, 1000)
+		g := newGreedless(t, address)
+		for range 20 {
+			g.ask(t, path)
+		}
+		waitFor(t, "the end of all answers to "+path, func() bool { return g.resets.Load() == 20 && running.Load() == 0 && u.count() == 0 })
+		g.ask(t, path)
+		waitFor(t, "the end of one more", func() bool { return g.resets.Load() == 21 && u.count() == 0 })
+	}
+}
+
+// A caller that takes its answer gets all of it, however long that takes.
+func TestTakenAnswersGoOn(t *testing.T) {
+	t.Parallel()
+	address, _, u := untakenServer(t, 5*time.Second, 1)
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	client := http.Client{Transport: &http.Transport{Protocols: p}}
+	t.Cleanup(client.CloseIdleConnections)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	piece := make([]byte, 64<<10)
+	for range 60 { // six seconds
+		time.Sleep(100 * time.Millisecond)
+		if _, err := io.ReadFull(answer.Body, piece); err != nil {
+			t.Fatalf("the stream ended: %v", err)
+		}
+	}
+	if n := u.count(); n != 1 {
+		t.Errorf("%d answers are known", n)
+	}
+}
+
+// Where too many answers wait, the connection with most of them is closed.
+func TestTooManyUntakenAnswers(t *testing.T) {
+	t.Parallel()
+	address, running, u := untakenServer(t, time.Hour, 50)
+	few, many := newGreedless(t, address), newGreedless(t, address)
+	for range 20 {
+		few.ask(t, "/stream")
+	}
+	for i := range 60 {
+		many.ask(t, []string{"/stream", "/short"}[i%2])
+	}
+	select {
+	case <-many.gone:
+	case <-time.After(time.Minute):
+		t.Fatal("the connection with most of them stayed")
+	}
+	waitFor(t, "the end of its requests", func() bool { return running.Load() == 20 && u.count() == 20 })
+	select {
+	case <-few.gone:
+		t.Error("the other one was closed, too")
+	default:
+	}
+}
