@@ -204,6 +204,10 @@ func TestClaimsEndAtWhatWasRelayed(t *testing.T) {
 		events(long[:20]...)(w, r)
 		panic(http.ErrAbortHandler)
 	}
+	early := func(w http.ResponseWriter, r *http.Request) { // as with continuous_usage_stats
+		events(strings.Replace(usageEvent, `"completion_tokens":3`, `"completion_tokens":1`, 1))(w, r)
+		cut(w, r)
+	}
 	for name, c := range map[string]struct {
 		engine      http.HandlerFunc
 		words       string
@@ -217,6 +221,7 @@ func TestClaimsEndAtWhatWasRelayed(t *testing.T) {
 		"bounded below":           {events(short...), `,"max_tokens":1`, unsaid, framing},
 		"cut before it was told":  {cut, ``, 50, 50},
 		"cut, with a small bound": {cut, `,"max_tokens":1`, 50, 50},
+		"told early, then cut":    {early, ``, 50, 50},
 		"at once":                 {whole(claim.Replace(wholeChat)), ``, unsaid, int64(len(claim.Replace(wholeChat)))},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,8 +234,11 @@ func TestClaimsEndAtWhatWasRelayed(t *testing.T) {
 			}
 			_, charged := a.cost("/v1/chat/completions", body)
 			prompt := int64(len(body))
-			if strings.HasPrefix(name, "cut") {
+			switch {
+			case strings.HasPrefix(name, "cut"):
 				prompt /= 4 // nobody told
+			case strings.HasPrefix(name, "told"):
+				prompt = promptUsed
 			}
 			if charged < prompt+c.least || charged > prompt+c.most {
 				t.Errorf("charged %d, of which %d for the prompt; the answer should be %d to %d", charged, prompt, c.least, c.most)
