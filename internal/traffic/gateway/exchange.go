@@ -37,7 +37,9 @@ type exchange struct {
 	span      trace.Span // nil unless traces are sent
 	spend     *spending  // of the caller's limits; nil if there are none
 	fill      *filling   // the answer is collected for the cache; nil if not
-	relayed   int64      // bytes of the answer
+	estimate  estimate   // of its tokens
+	answered  answered   // what came of its answer
+	free      bool       // no model worked for it
 	wish      wish       // what it needs of a replica
 	activity  *activity  // of its version, once it needs a replica of it
 }

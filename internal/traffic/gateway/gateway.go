@@ -21,6 +21,7 @@ import (
 	"modeldock.io/internal/strictpath"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/cache"
+	"modeldock.io/internal/traffic/gateway/wire"
 	"modeldock.io/internal/traffic/limit"
 	"modeldock.io/internal/traffic/route"
 	"modeldock.io/internal/traffic/upstream"
@@ -153,17 +154,20 @@ type operation struct {
 	messages bool   // it needs the member "messages"
 	usage    bool   // a stream tells its usage only if asked to
 	form     bool   // its body is a multipart form
+	// asks reads how long answers may be and how many are wanted, by the
+	// members that the operation defines; nil: it has no such members.
+	asks func(*wire.Request) (each, count int64)
 }
 
 // operationFor is the explicit list: what is not here is not served.
 func operationFor(path string) (operation, bool) {
 	switch path {
 	case "/v1/chat/completions":
-		return operation{path: path, name: "chat", streams: true, messages: true, usage: true}, true
+		return operation{path: path, name: "chat", streams: true, messages: true, usage: true, asks: chatAnswers}, true
 	case "/v1/completions":
-		return operation{path: path, name: "text_completion", streams: true, usage: true}, true
+		return operation{path: path, name: "text_completion", streams: true, usage: true, asks: textAnswers}, true
 	case "/v1/responses":
-		return operation{path: path, name: "chat", streams: true}, true
+		return operation{path: path, name: "chat", streams: true, asks: responseAnswers}, true
 	case "/v1/audio/transcriptions":
 		return operation{path: path, name: "transcription", streams: true, form: true}, true
 	case "/v1/embeddings":

@@ -88,7 +88,8 @@ func (g *Gateway) ask(x *exchange, op operation) (*answer, manner, error) {
 
 	// 4. What the caller's limits leave. An answer that is known needs no
 	//    replica.
-	if err := g.admit(x, key, op, &asked, len(body.bytes)); err != nil {
+	x.estimate = op.estimate(&asked, len(body.bytes))
+	if err := g.admit(x, key); err != nil {
 		return nil, manner{}, err
 	}
 	if answered, err := g.fromCache(x, key, model, op, &asked, body.bytes); answered || err != nil {

@@ -8,28 +8,17 @@ import (
 	"time"
 
 	"modeldock.io/internal/traffic"
-	"modeldock.io/internal/traffic/gateway/wire"
 	"modeldock.io/internal/traffic/limit"
-)
-
-const (
-	// assumedTokens is how long an answer is taken to be whose request does
-	// not bound it. Its usage corrects that.
-	assumedTokens = 256
 )
 
 // spending is what a request holds of its caller's limits.
 type spending struct {
-	lease  limit.Lease
-	prompt int64 // tokens of the request, estimated
-	all    int64 // with those of the answer
-	chunks int64 // events with content that were relayed
-	free   bool  // no model worked for it
-	done   bool
+	lease limit.Lease
+	done  bool
 }
 
 // admit checks the caller's limits. Most callers have none, and cost nothing.
-func (g *Gateway) admit(x *exchange, key *traffic.Key, op operation, asked *wire.Request, size int) error {
+func (g *Gateway) admit(x *exchange, key *traffic.Key) error {
 	if g.cfg.Limiter == nil || key.Tenant == "" {
 		return nil
 	}
@@ -41,10 +30,8 @@ func (g *Gateway) admit(x *exchange, key *traffic.Key, op operation, asked *wire
 	if !limited || limits.Together == (traffic.Rates{}) && limits.PerKey == (traffic.Rates{}) {
 		return nil
 	}
-	s := &spending{prompt: asked.InputTokens(size)}
-	s.all = s.prompt + answerTokens(op, asked)
 	d := g.cfg.Limiter.Take(x.r.Context(), limit.Demand{
-		ID: x.rec.RequestID, Tenant: key.Tenant, Key: key.ID, Limits: limits, Tokens: s.all,
+		ID: x.rec.RequestID, Tenant: key.Tenant, Key: key.ID, Limits: limits, Tokens: x.estimate.tokens(),
 	})
 	header := x.w.Header()
 	setStanding(header, [3]string{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"}, d.Requests)
@@ -53,8 +40,7 @@ func (g *Gateway) admit(x *exchange, key *traffic.Key, op operation, asked *wire
 		g.metrics.limited(string(d.Refusal.What))
 		return overLimit(key.Tenant, d.Refusal)
 	}
-	s.lease = d.Lease
-	x.spend = s
+	x.spend = &spending{lease: d.Lease}
 	return nil
 }
 
@@ -78,18 +64,6 @@ func (g *Gateway) forgetLimits(before, now *traffic.Snapshot) {
 	}
 }
 
-// answerTokens estimates what the answer will have.
-func answerTokens(op operation, asked *wire.Request) int64 {
-	if !op.streams {
-		return 0
-	}
-	each := asked.MaxTokens
-	if each == 0 {
-		each = assumedTokens
-	}
-	return each * min(max(asked.Choices, 1), 128)
-}
-
 // settle gives back what the request holds, once: before the caller sees the
 // end of the answer, so that the next request finds the slot free.
 func (x *exchange) settle() {
@@ -101,38 +75,11 @@ func (x *exchange) settle() {
 	x.g.cfg.Limiter.Settle(context.WithoutCancel(x.r.Context()), s.lease, x.used())
 }
 
-// unused notes that the engine refused the request: no tokens were spent on it.
+// unused notes that no model worked for the request: the engine refused it, or
+// its answer was known.
 func (x *exchange) unused() {
-	if x.spend != nil {
-		x.spend.free = true
-	}
+	x.free = true
 	x.settle()
-}
-
-// used is how many tokens the request has cost, as far as can be told.
-func (x *exchange) used() int64 {
-	s := x.spend
-	switch reported := x.worked(); {
-	case s.free || x.rec.SentAt.IsZero():
-		return 0
-	case reported > 0:
-		return reported
-	case s.chunks > 0: // an engine sends about one token in an event
-		return s.prompt + s.chunks
-	}
-	return s.all
-}
-
-// worked is the usage that the engine reported, as far as it can be true: an
-// engine is other people's code, and its caller pays. No token of a prompt is
-// shorter than a byte of the body, none of an answer than a byte of what was
-// relayed, and no answer is longer than what was asked for.
-func (x *exchange) worked() int64 {
-	most := x.relayed
-	if x.wish.most > 0 {
-		most = min(most, x.wish.most)
-	}
-	return min(max(x.rec.PromptTokens, 0), x.wish.bytes) + min(max(x.rec.CompletionTokens, 0), most)
 }
 
 // setStanding tells what is left, in the headers that OpenAI's clients know.

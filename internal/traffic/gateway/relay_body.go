@@ -41,10 +41,11 @@ func (g *Gateway) relayBody(x *exchange, a *answer, as manner) error {
 	case a.ContentLength >= 0:
 		header["Content-Length"] = []string{strconv.FormatInt(a.ContentLength, 10)}
 	}
-	x.relayed = int64(n)
+	x.answered.body(int64(n), said)
 	x.keep(buffer[:n])
 	if whole {
 		x.usage(said.Usage)
+		x.answered.whole = true
 		x.settle()
 		x.keepBody(a, as.stream)
 	}
@@ -100,7 +101,7 @@ func (x *exchange) relayRest(a *answer, rc *http.ResponseController, buf []byte,
 				return err
 			}
 			x.rec.LastByteAt = x.now()
-			x.relayed += int64(n)
+			x.answered.opaque(int64(n))
 			x.keep(buf[:n])
 			tail = keepTail(tail, buf[:n])
 			if whole != nil {
@@ -112,6 +113,7 @@ func (x *exchange) relayRest(a *answer, rc *http.ResponseController, buf []byte,
 			return x.sourceFailed(errHalf)
 		case errors.Is(err, io.EOF):
 			x.usage(wire.ReadTailUsage(tail))
+			x.answered.whole = true
 			x.settle()
 			if err := x.flush(rc); err != nil {
 				return err

@@ -182,7 +182,7 @@ func (s *streamRelay) pass() (ended bool, err error) {
 		if chunk.Kind == wire.Broken && !s.done {
 			s.broken = brokenAnswer(event)
 		}
-		s.note(chunk)
+		s.note(chunk, len(event.Data))
 		if err != nil {
 			return true, err
 		}
@@ -213,7 +213,7 @@ func (s *streamRelay) skipLineEnd(win []byte) (from, to int) {
 }
 
 // note keeps what the chunk says for the evidence.
-func (s *streamRelay) note(c wire.Chunk) {
+func (s *streamRelay) note(c wire.Chunk, size int) {
 	s.content = s.content || c.Kind == wire.Content
 	s.seen |= c.Seen
 	s.ended |= c.Ended
@@ -222,15 +222,17 @@ func (s *streamRelay) note(c wire.Chunk) {
 		s.x.rec.PromptTokens, s.x.rec.CompletionTokens = c.Prompt, c.Completion
 		s.x.settled = false
 	}
-	if c.Kind == wire.Content && s.x.spend != nil {
-		s.x.spend.chunks++
-	}
+	s.x.answered.event(c, size)
 }
 
-// readLong looks for the usage in the end of a last event that was too long to
-// be kept.
+// readLong looks at the rest of an event that was too long to be kept: it
+// counts as content, and that of a last one may tell the usage.
 func (s *streamRelay) readLong(c *wire.Chunk, e wire.Event, rest []byte) {
-	if e.Torn && c.Kind == wire.Done {
+	if !e.Torn {
+		return
+	}
+	c.Text = int64(len(rest))
+	if c.Kind == wire.Done {
 		c.Usage = wire.ReadTailUsage(rest)
 	}
 }
@@ -294,7 +296,6 @@ func (s *streamRelay) add(p []byte) error {
 // sends notes what is about to be written.
 func (s *streamRelay) sends(p []byte) {
 	s.lastByte, s.unsent = p[len(p)-1], true
-	s.x.relayed += int64(len(p))
 	s.x.keep(p)
 	if s.done { // the end must not be seen before what it means is true
 		s.conclude()
@@ -304,6 +305,7 @@ func (s *streamRelay) sends(p []byte) {
 // conclude settles a stream whose end is about to be sent, and keeps it if all
 // of it was there.
 func (s *streamRelay) conclude() {
+	s.x.answered.whole = s.broken == nil
 	s.x.settle()
 	if s.x.fill != nil && s.broken == nil && s.finished() {
 		s.x.store(s.contentType)
@@ -328,6 +330,7 @@ func (s *streamRelay) makeRoom() error {
 		return err
 	}
 	s.filled = 0
+	s.x.answered.opaque(int64(len(s.window)))
 	s.scan.GiveUp()
 	s.x.fill = nil // nobody knows what it says
 	return s.flush(true)

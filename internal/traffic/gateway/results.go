@@ -88,10 +88,7 @@ func cacheControl(h http.Header) (read, store bool) {
 
 // replay sends a kept answer as an engine's would have come.
 func (x *exchange) replay(a cache.Answer, stream bool) error {
-	if x.spend != nil {
-		x.spend.free = true
-	}
-	x.settle()
+	x.unused()
 	header := x.w.Header()
 	header["Content-Type"] = []string{a.ContentType}
 	header["X-Modeldock-Version"] = []string{x.rec.Version}

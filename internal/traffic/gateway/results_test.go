@@ -130,7 +130,7 @@ func TestCacheNeverCrossesTenants(t *testing.T) {
 func TestWhatIsNotAskedOfTheCache(t *testing.T) {
 	t.Parallel()
 	c := setupCache(t, numbered)
-	for _, body := range []string{helloChat, strings.Replace(coldChat, `:0`, `:0.7`, 1), strings.Replace(coldChat, `{`, `{"temperature":0,`, 1)} {
+	for _, body := range []string{helloChat, strings.Replace(coldChat, `:0`, `:0.7`, 1), strings.Replace(coldChat, `{`, `{"top_p":1,"top_p":1,`, 1)} {
 		c.ask(keyA, body, "bypass")
 		c.ask(keyA, body, "bypass")
 	}

@@ -37,8 +37,8 @@ func (x *exchange) nameSpan(op operation, asked *wire.Request) {
 	}
 	x.span.SetName(op.name + " " + x.rec.Model)
 	x.span.SetAttributes(attribute.String("gen_ai.request.model", x.rec.Model))
-	if asked.MaxTokens > 0 {
-		x.span.SetAttributes(attribute.Int64("gen_ai.request.max_tokens", asked.MaxTokens))
+	if each, _ := op.answers(asked); each > 0 {
+		x.span.SetAttributes(attribute.Int64("gen_ai.request.max_tokens", each))
 	}
 }
 

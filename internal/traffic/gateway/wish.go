@@ -19,7 +19,6 @@ type wish struct {
 	demand   route.Demand
 	class    waitroom.Class
 	bytes    int64         // of the body
-	most     int64         // tokens that an answer may have; 0: the caller did not say
 	progress bool          // tell the caller how the wait goes
 	patience time.Duration // how long it may wait in all
 	until    time.Time     // …and thereby until when, once it waits
@@ -29,8 +28,7 @@ type wish struct {
 // prepare reads from header and body what the request needs.
 func (g *Gateway) prepare(x *exchange, m *traffic.Model, asked *wire.Request, b *body) (err error) {
 	w, h := &x.wish, x.r.Header
-	w.demand.Tokens, w.bytes = asked.Tokens(), int64(len(b.bytes))
-	w.most = asked.MaxTokens * min(max(asked.Choices, 1), 128)
+	w.demand.Tokens, w.bytes = asked.PromptTokens()+x.estimate.answer, int64(len(b.bytes))
 	if session := h.Get("X-Session-Id"); session != "" {
 		w.demand.Affinity = route.SessionKey(session)
 	} else {
@@ -92,9 +90,10 @@ func patienceOf(h http.Header, m *traffic.Model) (time.Duration, error) {
 // settleUse books what the request really used: who used more of late waits
 // behind those who used less.
 func (g *Gateway) settleUse(x *exchange) {
-	used := x.worked()
-	if used == 0 && !x.rec.FirstByteAt.IsZero() && x.rec.Outcome != traffic.UpstreamError {
-		used = x.wish.demand.Tokens // not reported, but work was done
+	used := x.used()
+	failed := x.rec.Outcome == traffic.UpstreamError || x.rec.Outcome == traffic.UpstreamCut
+	if failed && !x.reported() && x.answered.text == 0 {
+		used = 0 // that nothing came is not the caller's doing
 	}
 	if used == x.wish.charged {
 		return

@@ -82,21 +82,19 @@ func TestCanonicalSaysTheSame(t *testing.T) {
 	})
 }
 
-func TestFiguresOfARequest(t *testing.T) {
+func TestRepeatable(t *testing.T) {
 	t.Parallel()
-	for body, want := range map[string]Request{
-		`{"max_tokens":5,"n":2}`:                          {MaxTokens: 5, Choices: 2},
-		`{"max_completion_tokens":7,"max_tokens":5}`:      {MaxTokens: 7},
-		`{"max_output_tokens":9,"temperature":1}`:         {MaxTokens: 9},
-		`{"temperature":0.0}`:                             {Repeatable: true},
-		`{"temperature":0,"max\u005ftokens":3}`:           {Repeatable: true, MaxTokens: 3},
-		`{"seed":-4}`:                                     {Repeatable: true},
-		`{"seed":null,"temperature":"0","max_tokens":-1}`: {},
-		`{"max_tokens":1e9,"n":9999999999999999999}`:      {},
+	for body, want := range map[string]bool{
+		`{"temperature":0.0}`:              true,
+		`{"temperature":0,"x":1}`:          true,
+		`{"seed":-4}`:                      true,
+		`{"temperature":1,"max_tokens":0}`: false,
+		`{"seed":null,"temperature":"0"}`:  false,
+		`{"temperature":1,"s\u0065ed":4}`:  true,
 	} {
 		got, err := ScanRequest([]byte(body))
-		if err != nil || got != want {
-			t.Errorf("%s is %+v (%v), want %+v", body, got, err, want)
+		if err != nil || got.Repeatable != want {
+			t.Errorf("%s is %+v (%v), want %t", body, got, err, want)
 		}
 	}
 }

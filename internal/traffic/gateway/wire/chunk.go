@@ -24,6 +24,8 @@ type Chunk struct {
 	// Seen and Ended are the indexes of the choices that it speaks of and of
 	// those that have a finish_reason, as bits.
 	Seen, Ended uint64
+	// Text is how many bytes of content it has, as they are written in JSON.
+	Text int64
 	Usage
 }
 
@@ -57,7 +59,7 @@ func (r *Reader) read(e Event) Chunk {
 	case !e.HasData:
 		return Chunk{}
 	case r.last.matches(e.Data):
-		return r.last.chunk
+		return r.last.with(e.Data)
 	}
 	data := bytes.TrimSpace(e.Data)
 	switch {
@@ -219,6 +221,10 @@ func (w *walker) content() error {
 	if filled := w.i-start > len(`""`); filled && (first == '"' || first == '[' || first == '{') {
 		w.found.Kind = Content
 		w.text = span{start, w.i}
+		w.found.Text += int64(w.i - start)
+		if first == '"' {
+			w.found.Text -= int64(len(`""`))
+		}
 	}
 	return nil
 }

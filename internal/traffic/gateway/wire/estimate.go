@@ -4,10 +4,10 @@ const (
 	bytesPerToken = 4
 	// bytesPerSpokenToken is for sound at 64 kbit/s and three tokens a second.
 	bytesPerSpokenToken = 2700
-	// unsaidTokens is what an answer is taken for whose length the caller
-	// does not bound.
-	unsaidTokens = 256
 )
+
+// TextTokens estimates how many tokens so many bytes of text are.
+func TextTokens(size int64) int64 { return (size + bytesPerToken - 1) / bytesPerToken }
 
 // Prompt is the text of what the model is to read: the value of messages,
 // prompt or input, as it is written. It begins the same for requests that
@@ -23,17 +23,13 @@ func (r *Request) InputTokens(size int) int64 {
 	return max(1, int64(size)/bytesPerToken)
 }
 
-// Tokens estimates what the request will hold in an engine while it runs:
-// prompt and answer. It needs no tokenizer and errs as text does.
-func (r *Request) Tokens() int64 {
+// PromptTokens estimates what the request will hold in an engine beside its
+// answer. It needs no tokenizer and errs as text does.
+func (r *Request) PromptTokens() int64 {
 	if r.form {
-		return r.InputTokens(r.formSize) + unsaidTokens
+		return r.InputTokens(r.formSize)
 	}
-	answer := int64(unsaidTokens)
-	if r.MaxTokens > 0 {
-		answer = r.MaxTokens
-	}
-	return int64(r.prompt.end-r.prompt.start)/bytesPerToken + answer
+	return int64(r.prompt.end-r.prompt.start) / bytesPerToken
 }
 
 // scanPrompt notes where the prompt lies; of two, the longer counts.

@@ -152,15 +152,15 @@ func TestReadEvent(t *testing.T) {
 	for data, want := range map[string]Chunk{
 		`[DONE]`: {Kind: Done}, ` [DONE] `: {Kind: Done}, ``: {}, `{}`: {}, `{"type":"ping"}`: {},
 		`{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}`:           {Seen: 1},
-		`{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":null}`:                {Kind: Content, Seen: 1},
-		`{"choices":[{"index":1,"delta":{"reasoning_content":"a"}}]}`:                   {Kind: Content, Seen: 2},
-		`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"x"}]}}]}`:       {Kind: Content, Seen: 1},
+		`{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":null}`:                {Kind: Content, Seen: 1, Text: 1},
+		`{"choices":[{"index":1,"delta":{"reasoning_content":"abc","content":"d"}}]}`:   {Kind: Content, Seen: 2, Text: 4},
+		`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"x"}]}}]}`:       {Kind: Content, Seen: 1, Text: 22},
 		`{"choices":[{"index":0,"delta":{"tool_calls":[]}}]}`:                           {Seen: 1},
-		`{"choices":[{"index":0,"text":"a","finish_reason":null}]}`:                     {Kind: Content, Seen: 1},
+		`{"choices":[{"index":0,"text":"a\n","finish_reason":null}]}`:                   {Kind: Content, Seen: 1, Text: 3},
 		`{"choices":[{"finish_reason":"length","delta":{},"index":3}]}`:                 {Seen: 8, Ended: 8},
 		`{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"x":{"y":3}}}`:  {Kind: UsageOnly, Usage: Usage{true, 1, 2}},
 		`{"usage":{"prompt_tokens":1.5,"completion_tokens":-2}}`:                        {Kind: UsageOnly, Usage: Usage{true, 0, 0}},
-		`{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}`: {Kind: Content, Seen: 1, Usage: Usage{true, 1, 0}},
+		`{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}`: {Kind: Content, Seen: 1, Text: 1, Usage: Usage{true, 1, 0}},
 		`{"error":{"message":"x"}}`:                                                     {Kind: Failure}, `{"error":null,"choices":[]}`: {}, `{"message":"x"}`: {Kind: Failure},
 		`{"choices":[],"message":"x"}`: {}, `nonsense`: {Kind: Failure}, `{"choices":[`: {Kind: Failure}, `{} {}`: {Kind: Failure},
 	} {
@@ -223,6 +223,7 @@ func TestPatternNeverChangesTheMeaning(t *testing.T) {
 		`{"choices":[{"index":1,"delta":{"content":"a"},"finish_reason":null}]}`,
 		`{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`,
 		`{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"b"}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"longer"}}]}`,
 		`{"choices":[{"index":0,"delta":{"tool_calls":["a"]}}]}`,
 		`{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":5}}`,
 	}

@@ -1,6 +1,10 @@
 package wire
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+	"strings"
+)
 
 // scanFigure moves past a number that says how much is asked for, or how. What
 // is no number is for the engine to refuse.
@@ -18,18 +22,28 @@ func (r *Request) scanFigure(c *cursor, key string) error {
 	case "seed":
 		r.Repeatable = r.Repeatable || literal[0] == '-' || literal[0]-'0' <= 9
 	case "n":
-		r.Choices = max(r.Choices, whole(literal))
-	default:
-		r.MaxTokens = max(r.MaxTokens, whole(literal))
+		r.Choices = whole(literal)
+	case "best_of":
+		r.BestOf = whole(literal)
+	case "max_tokens":
+		r.MaxTokens = whole(literal)
+	case "max_completion_tokens":
+		r.MaxCompletionTokens = whole(literal)
+	case "max_output_tokens":
+		r.MaxOutputTokens = whole(literal)
 	}
 	return nil
 }
 
-// whole reads a plain count; anything else, and what is absurdly large, is 0.
+// maxFigure is the largest figure that counts as itself.
+const maxFigure = 1 << 40
+
+// whole reads a count as lenient engines do, which take 3, 3.0, 3e0 and "3"
+// for the same; anything else is 0.
 func whole(literal []byte) int64 {
-	n, err := strconv.ParseInt(string(literal), 10, 64)
-	if err != nil || n < 0 || n > 1<<40 {
+	n, err := strconv.ParseFloat(strings.Trim(string(literal), `"`), 64)
+	if (err != nil && !math.IsInf(n, 1)) || !(n > 0) {
 		return 0
 	}
-	return n
+	return int64(min(n, maxFigure))
 }

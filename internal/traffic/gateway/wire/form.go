@@ -133,6 +133,8 @@ func (f *form) field(name string, value span) error {
 		case "true", "1", "on", "yes", "t", "y":
 			r.Stream = true
 		}
+	case strings.EqualFold(name, "stream") && name != "stream":
+		return badMember("stream", "invalid_member", "the field %q must be written \"stream\"", name)
 	case name == "response_format":
 		r.Plain = text == "text" || text == "srt" || text == "vtt"
 	}

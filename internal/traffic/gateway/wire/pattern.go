@@ -20,7 +20,8 @@ func (p *pattern) learn(c Chunk, data []byte, text span) {
 		return
 	}
 	p.chunk = c
-	p.before = copy(p.frame[:], data[:text.start+1]) // with the opening quote
+	p.chunk.Text -= int64(text.end - text.start - len(`""`)) // of a chunk without this text
+	p.before = copy(p.frame[:], data[:text.start+1])         // with the opening quote
 	p.size = p.before + copy(p.frame[p.before:], data[text.end-1:])
 }
 
@@ -35,4 +36,11 @@ func (p *pattern) matches(data []byte) bool {
 	return bytes.Equal(data[:p.before], p.frame[:p.before]) &&
 		bytes.Equal(data[end:], p.frame[p.before:p.size]) &&
 		plainPrefix(data[p.before:end]) == text
+}
+
+// with is what a chunk says that matches: it has another text.
+func (p *pattern) with(data []byte) Chunk {
+	c := p.chunk
+	c.Text += int64(len(data) - p.size)
+	return c
 }

@@ -3,7 +3,6 @@ package wire
 import (
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // RequestError is what is wrong with a request's body, in the terms of the
@@ -30,9 +29,13 @@ type Request struct {
 	AsksUsage bool
 	// Messages tells what the member "messages" is.
 	Messages Presence
-	// MaxTokens is what the caller lets an answer have at most, 0 if it does
-	// not say; Choices is how many answers it asks for, 0 for one.
-	MaxTokens, Choices int64
+	// MaxTokens, MaxCompletionTokens and MaxOutputTokens are what the members
+	// of these names let an answer have at most, 0 if they do not say. Which
+	// of them counts is the operation's to know.
+	MaxTokens, MaxCompletionTokens, MaxOutputTokens int64
+	// Choices and BestOf are the members n and best_of, 0 for one answer;
+	// Prompts is how many the member prompt holds, each answered by itself.
+	Choices, BestOf, Prompts int64
 	// Repeatable tells that the same request is meant to get the same answer:
 	// its temperature is 0, or it has a seed.
 	Repeatable bool
@@ -43,13 +46,14 @@ type Request struct {
 
 	form       bool // it is a multipart form, not JSON
 	formSize   int
-	model      span // the value, with its quotes
-	options    span // the value of stream_options, zero if absent
-	usage      span // the value of include_usage, zero if absent
-	optionsMap bool // stream_options is an object, not null
-	optionsGap bool // that object has other members
-	hasStream  bool
-	prompt     span // the value of what the model is to read
+	seen       uint32 // members that were there, as bits
+	model      span   // the value, with its quotes
+	options    span   // the value of stream_options, zero if absent
+	usage      span   // the value of include_usage, zero if absent
+	optionsMap bool   // stream_options is an object, not null
+	optionsGap bool   // that object has other members
+	hasStream  bool   // of a form
+	prompt     span   // the value of what the model is to read
 }
 
 // Presence tells whether an array is there and has items.
@@ -84,7 +88,19 @@ func ScanRequest(body []byte) (Request, error) {
 }
 
 func (r *Request) member(c *cursor, raw []byte) error {
-	switch key := memberName(raw); key {
+	at, err := nameIn(raw, readMembers[:], "")
+	if err != nil {
+		return err
+	}
+	if at < 0 {
+		return c.skip(1)
+	}
+	key := readMembers[at]
+	if r.seen&(1<<at) != 0 {
+		return badMember(key, spelling(key, "duplicate_member"), "the member %q is there twice; send it once", key)
+	}
+	r.seen |= 1 << at
+	switch key {
 	case "model":
 		return r.scanModel(c)
 	case "stream":
@@ -93,70 +109,19 @@ func (r *Request) member(c *cursor, raw []byte) error {
 		return r.scanOptions(c)
 	case "messages":
 		return r.scanPrompt(c, func() error { return r.scanMessages(c) })
-	case "prompt", "input", "documents":
+	case "prompt":
+		return r.scanPrompt(c, func() error { return r.scanPrompts(c) })
+	case "input", "documents":
 		return r.scanPrompt(c, func() error { return c.skip(1) })
 	case "background":
 		r.Background = c.space() == 't'
 		return c.skip(1)
-	case "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "temperature", "seed":
-		return r.scanFigure(c, key)
 	default:
-		// Another letter case of "model" is what some servers take for it and
-		// others do not: nobody could say which model was meant.
-		if len(key) == len("model") && strings.EqualFold(key, "model") {
-			return badMember("model", "ambiguous_model", "the member %q must be written \"model\"", key)
-		}
-		// Nor whether events are expected.
-		if len(key) == len("stream") && strings.EqualFold(key, "stream") {
-			return badMember("stream", "invalid_member", "the member %q must be written \"stream\"", key)
-		}
-		return c.skip(1)
+		return r.scanFigure(c, key)
 	}
-}
-
-// memberName decodes a key; the keys that matter are short, and only those
-// with escapes cost an allocation.
-func memberName(raw []byte) string {
-	switch string(raw) { // compiled without a copy
-	case "model":
-		return "model"
-	case "stream":
-		return "stream"
-	case "stream_options":
-		return "stream_options"
-	case "messages":
-		return "messages"
-	case "prompt":
-		return "prompt"
-	case "input":
-		return "input"
-	case "documents":
-		return "documents"
-	case "background":
-		return "background"
-	case "max_tokens":
-		return "max_tokens"
-	case "max_completion_tokens":
-		return "max_completion_tokens"
-	case "max_output_tokens":
-		return "max_output_tokens"
-	case "n":
-		return "n"
-	case "temperature":
-		return "temperature"
-	case "seed":
-		return "seed"
-	}
-	if len(raw) > 6*len("max_completion_tokens") || (len(raw) != len("model") && len(raw) != len("stream") && plainPrefix(raw) == len(raw)) {
-		return ""
-	}
-	return unquote(raw)
 }
 
 func (r *Request) scanModel(c *cursor) error {
-	if r.HasModel {
-		return badMember("model", "ambiguous_model", "the member \"model\" is there twice; send it once")
-	}
 	if c.space() != '"' {
 		start := c.i
 		if err := c.skip(1); err != nil {
@@ -174,10 +139,6 @@ func (r *Request) scanModel(c *cursor) error {
 }
 
 func (r *Request) scanStream(c *cursor) error {
-	if r.hasStream {
-		return badMember("stream", "duplicate_member", "the member \"stream\" is there twice; send it once")
-	}
-	r.hasStream = true
 	switch c.space() {
 	case 't':
 		r.Stream = true
@@ -194,9 +155,6 @@ func (r *Request) scanStream(c *cursor) error {
 }
 
 func (r *Request) scanOptions(c *cursor) error {
-	if r.options.end != 0 {
-		return badMember("stream_options", "duplicate_member", "the member \"stream_options\" is there twice; send it once")
-	}
 	first := c.space()
 	start := c.i
 	var err error
@@ -217,7 +175,10 @@ func (r *Request) scanOptions(c *cursor) error {
 
 func (r *Request) option(c *cursor, key []byte) error {
 	r.optionsGap = true
-	if string(key) != "include_usage" {
+	switch at, err := nameIn(key, []string{"include_usage"}, "stream_options."); {
+	case err != nil:
+		return err
+	case at < 0:
 		return c.skip(2)
 	}
 	if r.usage.end != 0 {
@@ -240,4 +201,22 @@ func (r *Request) scanMessages(c *cursor) error {
 		r.Messages = Filled
 		return c.skip(2)
 	})
+}
+
+// scanPrompts counts the prompts: a text, or the numbers of its tokens, is one,
+// an array of such is as many as it holds.
+func (r *Request) scanPrompts(c *cursor) error {
+	r.Prompts = 1
+	if c.space() != '[' {
+		return c.skip(1)
+	}
+	var several int64
+	err := c.array(func() error {
+		if first := c.space(); first == '"' || first == '[' || first == '{' {
+			several++
+		}
+		return c.skip(2)
+	})
+	r.Prompts = max(1, several)
+	return err
 }

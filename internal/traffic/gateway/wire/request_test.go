@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -65,6 +66,45 @@ func TestScanRefuses(t *testing.T) {
 		var known *RequestError
 		if !errors.As(err, &known) || known.Code != code {
 			t.Errorf("%.80s: %v, want %s", body, err, code)
+		}
+	}
+}
+
+// TestMembersAreReadOneWay: each member that the gateway reads may be there
+// once, and only as it is spelt: not as Go's JSON would also take it.
+func TestMembersAreReadOneWay(t *testing.T) {
+	t.Parallel()
+	refused := func(body, param, code string) {
+		_, err := ScanRequest([]byte(body))
+		var known *RequestError
+		if !errors.As(err, &known) || known.Code != spelling(param, code) || known.Param != param {
+			t.Errorf("%s: %v, want %s of %s", body, err, code, param)
+		}
+	}
+	for _, name := range readMembers {
+		value := "null"
+		if name == "model" {
+			value = `"a"`
+		}
+		refused(`{"`+name+`":`+value+`,"x":1,"`+name+`":`+value+`}`, name, "duplicate_member")
+		escaped := fmt.Sprintf(`\u%04x`, name[0]) + name[1:]
+		refused(`{"`+name+`":`+value+`,"`+escaped+`":`+value+`}`, name, "duplicate_member")
+		others := []string{strings.ToUpper(name), strings.ToUpper(name[:1]) + name[1:], fmt.Sprintf(`\u%04x`, name[0]-0x20) + name[1:]}
+		for _, c := range [][2]string{{"s", "ſ"}, {"k", "K"}, {"k", `\u212a`}} {
+			if other := strings.Replace(name, c[0], c[1], 1); other != name {
+				others = append(others, other)
+			}
+		}
+		for _, other := range others {
+			refused(`{"x":1,"`+other+`":`+value+`}`, name, "invalid_member")
+		}
+	}
+	refused(`{"stream_options":{"include_usage":true,"include\u005fusage":false}}`, "stream_options.include_usage", "duplicate_member")
+	refused(`{"stream_options":{"Include_Usage":false}}`, "stream_options.include_usage", "invalid_member")
+	refused(`{"stream_options":{"include_uſage":false}}`, "stream_options.include_usage", "invalid_member")
+	for _, body := range []string{`{"maxtokens":1}`, `{"metadata":{"N":1,"MAX_TOKENS":2}}`, `{"\u00c7":1}`, "{\"\xff\":1}", `{"":1}`, `{"m":1,"nn":2}`} {
+		if _, err := ScanRequest([]byte(body)); err != nil {
+			t.Errorf("%q: %v", body, err)
 		}
 	}
 }
