@@ -12,7 +12,7 @@ import (
 const pollEvery = 200 * time.Millisecond
 
 // fatalReasons end a wait at once: waiting longer does not help by itself.
-var fatalReasons = map[string]bool{"ModelLoadFailed": true, "CrashLooping": true, "ImagePullFailed": true, "NameTaken": true, "ExceedsQuota": true, "ExceedsPool": true}
+var fatalReasons = map[string]bool{"ModelLoadFailed": true, "CrashLooping": true, "ImagePullFailed": true, "Unplaceable": true, "NameTaken": true, "ExceedsQuota": true, "ExceedsPool": true}
 
 // blockedReasons are exit 4, not 3, when the time is up.
 var blockedReasons = map[string]bool{"QuotaBlocked": true, "PoolBlocked": true, "NoFragmentFits": true, "ReleaseBlocked": true, "NotOwned": true, "ReplicaFailure": true, "ProgressDeadlineExceeded": true, "PortTaken": true}

@@ -157,6 +157,7 @@ func (p *platform) buildDelivery(ctx context.Context) error {
 		Inventory: p.inventory, Clock: p.clock, Logger: p.log, StopGrace: p.opts.StopGrace, AsleepMiB: asleep, Metrics: p.replicas,
 		OnChange:    p.statusChanged,
 		OnEndpoints: p.endpointsChanged,
+		OnPlan:      func(err error) { p.health.report(ctx, "placement", err) },
 		InFlight:    p.table.InFlight,
 	})
 	if err != nil {

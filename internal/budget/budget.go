@@ -52,7 +52,16 @@ type Submission struct {
 }
 
 // Need is the number of slots that admission takes: cost × max(1, replicas.min).
-func (s Submission) Need() int64 { return s.Cost * int64(s.Model.Replicas.Funded()) }
+func (s Submission) Need() int64 { return slots(s.Cost, s.Model.Replicas.Funded()) }
+
+// slots is what n replicas take. What no submit can have asked for takes more
+// than any quota has, instead of a product that overflows.
+func slots(cost int64, n int) int64 {
+	if cost < 0 || cost > MaxCost || n < 0 || n > modelspec.MaxReplicas {
+		return MaxCap + 1
+	}
+	return cost * int64(n)
+}
 
 // Reservation is the ledger's record of a submission. Zero times mean "not yet".
 type Reservation struct {
@@ -79,7 +88,7 @@ type Reservation struct {
 }
 
 // Need is the number of slots that admission takes, or took.
-func (r Reservation) Need() int64 { return r.Cost * int64(r.Model.Replicas.Funded()) }
+func (r Reservation) Need() int64 { return slots(r.Cost, r.Model.Replicas.Funded()) }
 
 // Tenant is who pays. Used never goes above Cap by a new reservation, but an
 // admin may lower Cap below Used. Engines is the allow list of engines and

@@ -41,7 +41,7 @@ func resizable(r Reservation) error {
 
 // Surplus is what r holds beyond its funded replicas: the slots of replicas
 // that a shrink ends and that were not given back yet.
-func (r Reservation) Surplus() int64 { return r.Held - r.Cost*int64(r.Funded) }
+func (r Reservation) Surplus() int64 { return r.Held - slots(r.Cost, r.Funded) }
 
 // ShrinkCreditable returns nil if r's surplus may be given back on the word
 // that the world runs at most Funded replicas of at least generation, given

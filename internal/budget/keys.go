@@ -5,8 +5,11 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base32"
+	"fmt"
 	"regexp"
 	"time"
+
+	"modeldock.io/internal/modelspec"
 )
 
 // Sizes of a key's random parts. The id is public and only has to be unique;
@@ -19,6 +22,7 @@ const (
 
 var (
 	keyEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+	idPattern   = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 	keyPattern  = regexp.MustCompile(`^mdk_([A-Za-z0-9-]{1,64})_([A-Za-z0-9-]{16,128})$`)
 )
 
@@ -36,6 +40,23 @@ func MintKey(role Role, tenant string, now time.Time, ttl time.Duration) (text s
 	plain := keyEncoding.EncodeToString(secret)
 	k.SecretHash = sha256.Sum256([]byte(plain))
 	return keyPrefix + k.ID + "_" + plain, k
+}
+
+// Validate returns an error for a key that nobody can have made.
+func (k APIKey) Validate() error {
+	if !idPattern.MatchString(k.ID) {
+		return fmt.Errorf("the id must be 1 to 64 characters of [A-Za-z0-9-]; it has %d bytes", len(k.ID))
+	}
+	if k.Role != RoleTenant && k.Role != RoleViewer && k.Role != RoleAdmin {
+		return fmt.Errorf("it has the unknown role %q", k.Role)
+	}
+	if (k.Role == RoleTenant) != (k.Tenant != "") {
+		return fmt.Errorf("it has role %q and tenant %q: a tenant's key names a tenant, any other names none", k.Role, k.Tenant)
+	}
+	if k.Tenant == "" {
+		return nil
+	}
+	return modelspec.CheckName("tenant", k.Tenant)
 }
 
 // ParseKey splits the text of a key into its id and the hash of its secret;

@@ -55,7 +55,7 @@ func (v Amendment) Changes(r Reservation) bool {
 // amend says what funding n replicas of m takes: slots that a shrink has not
 // given back yet are used first.
 func (r Reservation) amend(m modelspec.Model, n int) Amendment {
-	return Amendment{Model: m, Funded: n, Take: max(0, r.Cost*int64(n)-r.Held)}
+	return Amendment{Model: m, Funded: n, Take: max(0, slots(r.Cost, n)-r.Held)}
 }
 
 // NextPatch decides what Patch does to r. While it waits, only the model

@@ -1,5 +1,7 @@
 package budget
 
+import "modeldock.io/internal/modelspec"
+
 // checkStates is INV4: what a row says about itself must be reachable by the
 // permitted moves waiting → reserved → released, waiting → expired and
 // waiting → released, and its slots must pay for the replicas that may run.
@@ -28,7 +30,10 @@ func (c *checker) checkStates() {
 		if (r.State == Reserved) != (r.Funded > 0) {
 			c.fail("INV4", s, "is %s and %d replicas are funded", r.State, r.Funded)
 		}
-		if r.Surplus() < 0 {
+		switch {
+		case r.Funded > modelspec.MaxReplicas || r.Cost > MaxCost:
+			c.fail("INV4", s, "has %d funded replicas of cost %d; a request can have %d of cost %d", r.Funded, r.Cost, modelspec.MaxReplicas, MaxCost)
+		case r.Surplus() < 0:
 			c.fail("INV4", s, "holds %d slots, fewer than %d funded replicas of cost %d take", r.Held, r.Funded, r.Cost)
 		}
 		if r.Cost > 0 && r.Held%r.Cost != 0 {

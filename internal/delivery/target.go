@@ -93,6 +93,7 @@ type Reason string
 const (
 	WaitingForNode           Reason = "WaitingForNode"
 	NoFragmentFits           Reason = "NoFragmentFits"
+	Unplaceable              Reason = "Unplaceable" // no machine could place it, because it is nothing that a submit takes
 	ImagePullFailed          Reason = "ImagePullFailed"
 	ModelLoadFailed          Reason = "ModelLoadFailed"
 	CrashLooping             Reason = "CrashLooping" // it was ready and ended, more than once in a row

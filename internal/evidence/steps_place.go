@@ -138,6 +138,8 @@ func (f Facts) unplaceable(s *Step, r delivery.Replica, n, of int) bool {
 	switch {
 	case r.Reason == delivery.NoFragmentFits:
 		s.Expected = fmt.Sprintf("%d card(s) with %d MiB free each", f.Reservation.Model.GPUs, f.Reservation.Model.GPUMemory)
+	case r.Reason == delivery.Unplaceable:
+		s.Expected = "what a submit takes"
 	case r.Reason == delivery.WaitingForNode && r.Node == "":
 		s.Reason = string(r.Reason)
 		if r.CreatedAt.IsZero() || f.Now.Sub(r.CreatedAt) < schedulingDeadline {

@@ -49,7 +49,7 @@ func nextAction(reason string) string {
 		return "RaiseQuotaOrLowerCost"
 	case string(budget.ExceedsPool):
 		return "RaisePoolCapOrLowerCost"
-	case ReasonExpired, string(budget.TTLElapsed), ReasonCancelled, ReasonReleasedBeforeReady, string(delivery.DeletedByHand):
+	case ReasonExpired, string(budget.TTLElapsed), ReasonCancelled, ReasonReleasedBeforeReady, string(delivery.DeletedByHand), string(delivery.Unplaceable):
 		return "SubmitAgainUnderNewID"
 	case string(delivery.NameTaken), string(delivery.NotOwned), ReasonOwnershipConflict:
 		return "RemoveForeignObject"

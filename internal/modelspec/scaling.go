@@ -125,8 +125,11 @@ func (m Model) Asleep() int {
 }
 
 // HostMiB is the host memory that one sleeping replica is counted with: what
-// it was given of its cards, since it moves no more than that.
-func (m Model) HostMiB() int64 { return m.GPUMemory * int64(m.GPUs) }
+// it was given of its cards, since it moves no more than that. Sizes that
+// Validate refuses count as the nearest that it takes, so that no sum overflows.
+func (m Model) HostMiB() int64 {
+	return min(max(m.GPUMemory, 0), MaxGPUMemory) * int64(min(max(m.GPUs, 0), MaxGPUs))
+}
 
 // Sleeps reports whether an engine can leave its cards and stay loaded.
 func (e Engine) Sleeps() bool { return e == EngineVLLM || e == EngineSimulated }

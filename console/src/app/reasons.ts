@@ -16,6 +16,7 @@ const tones: Record<string, ReasonTone> = {
   CancelledWhileWaiting: 'idle',
   ExceedsQuota: 'bad',
   ExceedsPool: 'bad',
+  Unplaceable: 'bad',
   ImagePullFailed: 'bad',
   ModelLoadFailed: 'bad',
   CrashLooping: 'bad',

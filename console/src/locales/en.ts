@@ -235,6 +235,7 @@ export const en = {
     QueuedBehind: 'Capacity is kept for an older or more important request.',
     WaitingForNode: 'No node has taken the model yet.',
     NoFragmentFits: 'No card has enough memory in one piece.',
+    Unplaceable: 'No machine could place it: no submit takes what it asks for.',
     ImagePullFailed: 'The image or the weights could not be fetched.',
     ModelLoadFailed: 'The engine could not load the model.',
     CrashLooping: 'The engine keeps ending and is started again.',

@@ -227,6 +227,7 @@ export const zhCN: Messages = {
     QueuedBehind: '容量正为更早或更重要的请求保留。',
     WaitingForNode: '还没有节点接手此模型。',
     NoFragmentFits: '没有一张卡有足够的整块显存。',
+    Unplaceable: '任何机器都无法放置：提交时不会接受这样的请求。',
     ImagePullFailed: '无法获取镜像或权重。',
     ModelLoadFailed: '引擎无法加载模型。',
     CrashLooping: '引擎反复退出并被重新启动。',

@@ -49,10 +49,54 @@ func TestCheckCountsWhatIsThere(t *testing.T) {
 	}
 }
 
+// row is the line of a document that has a text.
+func row(t *testing.T, doc, has string) string {
+	t.Helper()
+	for line := range strings.Lines(doc) {
+		if strings.Contains(line, has) {
+			return line
+		}
+	}
+	t.Fatalf("the document has no row with %s:\n%s", has, doc)
+	return ""
+}
+
+// between is the text from one mark to the end of the next.
+func between(t *testing.T, text, from, to string) string {
+	t.Helper()
+	at := strings.Index(text, from)
+	if at < 0 {
+		t.Fatalf("no %s in %s", from, text)
+	}
+	return text[at : at+len(from)+strings.Index(text[at+len(from):], to)+len(to)]
+}
+
+// What ended harms nobody: its model may be one that no submit takes any more.
+func TestRequestsThatEndedKeepTheirModels(t *testing.T) {
+	t.Parallel()
+	doc := document(t)
+	for _, id := range []string{"released", "expired", "cancelled"} {
+		was := row(t, doc, `"id":"`+id+`","revision"`)
+		old := strings.NewReplacer(`"engine":"simulated"`, `"engine":"forgotten"`, `"gpus":1`, `"gpus":65`, `"name":"`+id+`"`, `"name":"a/b/`+id+`"`).Replace(was)
+		doc = strings.Replace(doc, was, old, 1)
+	}
+	delivered := row(t, doc, `"id":"released","op":"apply"`)
+	if !strings.Contains(delivered, "deliveredAt") {
+		delivered = ""
+	}
+	doc = strings.Replace(doc, delivered, strings.Replace(delivered, `"gpus":1`, `"gpus":65`, 1), 1)
+	if _, err := check(doc); err != nil {
+		t.Error(err)
+	}
+}
+
 // Every kind of spoiled document is refused, and the message says where.
 func TestSpoiledDocumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	doc := document(t)
+	running, leased, delivered := row(t, doc, `"id":"running","revision"`), row(t, doc, `"id":"leased","revision"`), row(t, doc, `"id":"running","op":"apply"`)
+	created := between(t, running, `"createdAt":"`, `"`)
+	waiting := row(t, doc, `"id":"waiting","revision"`)
 	for name, c := range map[string]struct{ old, new, says string }{
 		"no document":             {doc, `[]`, "must be a JSON object"},
 		"another format":          {`modeldock-ledger/1`, `modeldock-ledger/2`, "modeldock-ledger/2"},
@@ -79,8 +123,31 @@ func TestSpoiledDocumentsAreRefused(t *testing.T) {
 		"a shared uid":            {`"uid":"uid-releasing"`, `"uid":"uid-running"`, "shares uid uid-running"},
 		"half a lease":            {`"leaseOwner":"a relay that died",`, ``, "half a lease"},
 		"a role of no kind":       {`"role":"tenant"`, `"role":"root"`, `unknown role "root"`},
-		"a cost of nothing":       {`"cost":1`, `"cost":0`, "cost 0"},
+		"a cost of nothing":       {`"cost":1`, `"cost":0`, "cost must be an integer from 1"},
 		"a model served twice":    {`"model":{"name":"leased"`, `"model":{"name":"running"`, "serves too"},
+		"no card":                 {running, strings.Replace(running, `"gpus":1`, `"gpus":0`, 1), "request team-a/running cannot be: model.gpus must be an integer from 1 to 64; got 0"},
+		"memory below zero":       {running, strings.Replace(running, `"gpuMemoryMiB":4096`, `"gpuMemoryMiB":-1`, 1), "model.gpuMemoryMiB"},
+		"millions of replicas":    {running, strings.Replace(running, `"min":1,"max":1`, `"min":200000000,"max":200000000`, 1), "model.replicas.min"},
+		"a sum that overflows":    {leased, strings.Replace(leased, `"min":1,"max":1`, `"min":9223372036854775807,"max":9223372036854775807`, 1), "model.replicas.min"},
+		"an engine of no kind":    {running, strings.Replace(running, `"engine":"simulated"`, `"engine":"magic"`, 1), "model.engine"},
+		"a row that is delivered": {delivered, strings.Replace(delivered, `"gpus":1`, `"gpus":65`, 1), "outbox row 3 of request team-a/running cannot be: model.gpus"},
+		"funded without end":      {`"fundedReplicas":1,"attempts":1`, `"fundedReplicas":1001,"attempts":1`, "1001 replicas are funded"},
+		"an id that is a path":    {`"id":"expired"`, `"id":"a/b"`, "id must be 1 to 128 characters"},
+		"an id on two lines":      {`"id":"expired"`, `"id":"a\nb"`, "id must be 1 to 128 characters"},
+		"a tenant that is a path": {`"tenant":"team-b","cap"`, `"tenant":"../x","cap"`, "tenant must be 1 to 128 characters"},
+		"a pool that is a path":   {`"pool":"spare","cap"`, `"pool":"a/b","cap"`, "pool must be 1 to 128 characters"},
+		"a cap without end":       {`"pool":"spare","cap":2`, `"pool":"spare","cap":9000000000000000000`, "cap must be an integer"},
+		"an engine of no name":    {`"engines":["custom"`, `"engines":[""`, "engines of tenant team-a"},
+		"a key of no kind":        {`"id":"k1"`, `"id":"k/1"`, "the id must be 1 to 64 characters"},
+		"a grant of no model":     {`"owner":"team-a","model":"running"`, `"owner":"team-a","model":"a b"`, "model must be 1 to 128 characters"},
+		"a grant to its owner":    {`"grantee":"team-b"`, `"grantee":"team-a"`, "needs no grant"},
+		"an object in a folder":   {`"name":"md-uid-running"`, `"name":"../md"`, "name must be 1 to 128 characters"},
+		"limits that cannot be":   {`"requestsPerMinute":`, `"requestsPerMinute":-`, "requestsPerMinute"},
+		"more hours than a pool":  {`"gpuHoursPerDay":`, `"gpuHoursPerDay":-`, "gpuHoursPerDay"},
+		"a number without a next": {`"journalSeq":5`, `"journalSeq":9223372036854775807`, "journalSeq is 9223372036854775807"},
+		"slots without end":       {`"op":"release","revision":4,"slots":-1`, `"op":"release","revision":4,"slots":-9223372036854775808`, "it moves -9223372036854775808 slots"},
+		"a time that is none":     {created, `"createdAt":"0001-01-01T00:00:00Z"`, "createdAt is empty, or no time"},
+		"waiting for ever":        {waiting, strings.Replace(waiting, between(t, waiting, `"expiresAt":"`, `"`), `"expiresAt":"9999-01-01T00:00:00Z"`, 1), "ttlSeconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

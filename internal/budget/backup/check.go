@@ -16,7 +16,7 @@ type Contents struct{ Tenants, Pools, Reservations, Entries, Intents, Bindings, 
 // none is there twice or refers to one that is not, and that every invariant
 // holds. What is not right is a *budget.CopyRefusedError with all of it.
 func Check(head budget.CopyHead, rows iter.Seq2[budget.Row, error]) (Contents, error) {
-	c := &checker{head: head, seen: map[string]bool{}, live: map[[3]string]string{}, last: map[string]int64{}}
+	c := &checker{head: head, seen: map[string]bool{}, live: map[[3]string]string{}, open: map[budget.Ref]bool{}, last: map[string]int64{}}
 	for r, err := range rows {
 		if err != nil {
 			return c.contents, err
@@ -37,6 +37,7 @@ type checker struct {
 	found    []budget.Violation
 	seen     map[string]bool      // by subject
 	live     map[[3]string]string // request that serves a model, by tenant, name and version
+	open     map[budget.Ref]bool  // requests that have not ended
 	last     map[string]int64     // number of the latest row, by section
 }
 
@@ -52,10 +53,21 @@ func (c *checker) once(subject string) {
 	c.seen[subject] = true
 }
 
+// can fails a row for the first of these errors. What this program refuses
+// where it is asked for it does not take from a copy either.
+func (c *checker) can(subject string, errs ...error) {
+	for _, err := range errs {
+		if err != nil {
+			c.fail(subject, "cannot be: %v", err)
+			return
+		}
+	}
+}
+
 // numbered fails numbers that do not grow from row to row.
 func (c *checker) numbered(section, subject string, seq int64) {
-	if seq < 1 || seq <= c.last[section] {
-		c.fail(subject, "has number %d after %d; numbers begin at 1 and grow", seq, c.last[section])
+	if seq < 1 || seq <= c.last[section] || seq > budget.MaxNumber {
+		c.fail(subject, "has number %d after %d; numbers begin at 1 and grow, to %d at most", seq, c.last[section], int64(budget.MaxNumber))
 	}
 	c.last[section] = max(seq, c.last[section])
 }
@@ -65,14 +77,17 @@ func (c *checker) row(r budget.Row) {
 	case budget.Tenant:
 		c.contents.Tenants++
 		c.rows.Tenants = append(c.rows.Tenants, budget.Tenant{Name: r.Name, Cap: r.Cap, Used: r.Used})
-		c.account("tenant ", r.Name, r.Cap)
+		c.once("tenant " + r.Name)
+		c.can("tenant "+r.Name, budget.CheckCap("tenant", r.Name, r.Cap),
+			budget.CheckAllow(r.Name, "engines", r.Engines), budget.CheckAllow(r.Name, "pools", r.Pools))
 		if err := budget.CheckLimits(r.Name, r.Limits); err != nil {
 			c.fail("tenant "+r.Name, "has limits that cannot be: %v", err)
 		}
 	case budget.Pool:
 		c.contents.Pools++
 		c.rows.Pools = append(c.rows.Pools, r)
-		c.account("pool ", r.Name, r.Cap)
+		c.once("pool " + r.Name)
+		c.can("pool "+r.Name, budget.CheckCap("pool", r.Name, r.Cap))
 		if r.Warm != nil {
 			if err := r.Warm.Validate(); err != nil {
 				c.fail("pool "+r.Name, "keeps ready what cannot be: %v", err)
@@ -95,7 +110,7 @@ func (c *checker) row(r budget.Row) {
 	case budget.Binding:
 		c.contents.Bindings++
 		c.rows.Bindings = append(c.rows.Bindings, r)
-		c.name("binding of "+request(r.Ref), r.UID, r.Name)
+		c.binding(r)
 	case budget.APIKey:
 		c.contents.Keys++
 		c.key(r)
@@ -116,9 +131,15 @@ func (c *checker) row(r budget.Row) {
 func (c *checker) grant(g budget.Grant) {
 	s := fmt.Sprintf("grant of %s/%s to %s", g.Owner, g.Model, g.Grantee)
 	c.once(s)
-	c.name(s, g.Owner, g.Model, g.Grantee)
-	if g.Owner == g.Grantee {
-		c.fail(s, "grants a model to its owner")
+	c.can(s, g.Validate())
+}
+
+// binding judges names that targets gave: those of files and of objects.
+func (c *checker) binding(b budget.Binding) {
+	s := "binding of " + request(b.Ref)
+	c.can(s, modelspec.CheckName("name", b.Name), modelspec.CheckName("uid", b.UID))
+	if b.Namespace != "" {
+		c.can(s, modelspec.CheckName("namespace", b.Namespace))
 	}
 }
 
@@ -134,33 +155,22 @@ func (c *checker) name(subject string, names ...string) {
 	}
 }
 
-func (c *checker) account(kind, name string, limit int64) {
-	c.once(kind + name)
-	c.name(kind+name, name)
-	if limit < 0 {
-		c.fail(kind+name, "has the cap %d, below zero", limit)
-	}
-}
-
 func (c *checker) reservation(r budget.Reservation) {
 	s := request(r.Ref)
 	c.once(s)
 	c.numbered(reservations, s, r.Seq)
-	c.name(s, r.Tenant, r.ID, r.Model.Name, r.Model.Version, r.SpecHash)
+	c.name(s, r.Model.Name, r.Model.Version, r.SpecHash)
+	c.can(s, r.Validate())
 	if !c.seen["tenant "+r.Tenant] || !c.seen["pool "+r.Pool] {
 		c.fail(s, "belongs to tenant %q and pool %q, and one of them is not in the copy", r.Tenant, r.Pool)
 	}
-	switch {
-	case r.Cost < 1 || r.Cost > budget.MaxCost || r.Priority < 0 || r.Priority > budget.MaxPriority:
-		c.fail(s, "has cost %d and priority %d; they go from 1 to %d and from 0 to %d", r.Cost, r.Priority, budget.MaxCost, budget.MaxPriority)
-	case r.Revision < 1 || r.Generation < 1 || r.Submits < 1:
-		c.fail(s, "has revision %d, generation %d and %d submits; each is at least 1", r.Revision, r.Generation, r.Submits)
-	case !r.ExpiresAt.After(r.CreatedAt):
+	if !r.ExpiresAt.After(r.CreatedAt) {
 		c.fail(s, "expires at %s, not after its creation", spell(r.ExpiresAt))
 	}
 	if r.State.Final() {
 		return
 	}
+	c.open[r.Ref] = true
 	model := [3]string{r.Tenant, r.Model.Name, r.Model.Version}
 	if other, taken := c.live[model]; taken {
 		c.fail(s, "serves model %s@%s, which request %q of the tenant serves too", r.Model.Name, r.Model.Version, other)
@@ -176,6 +186,7 @@ func (c *checker) entry(r budget.Entry) {
 	default:
 		c.fail(s, "has the unknown op %q", r.Op)
 	}
+	c.can(s, r.Validate())
 	if r.Seq > c.head.JournalSeq {
 		c.fail(s, "has a number above the copy's journalSeq %d", c.head.JournalSeq)
 	}
@@ -188,23 +199,18 @@ func (c *checker) intent(r budget.Intent) {
 	switch {
 	case r.Op != budget.Apply && r.Op != budget.Delete:
 		c.fail(s, "has the unknown op %q", r.Op)
-	case r.Funded < 0 || r.Attempts < 0 || r.Generation < 1:
-		c.fail(s, "has generation %d, %d replicas and %d attempts; none is below zero and generations begin at 1", r.Generation, r.Funded, r.Attempts)
+	case r.Attempts < 0 || r.Attempts > budget.MaxNumber || r.Generation < 1 || r.Generation > budget.MaxNumber:
+		c.fail(s, "has generation %d and %d attempts; generations begin at 1, attempts at 0, and neither goes above %d", r.Generation, r.Attempts, int64(budget.MaxNumber))
 	case (r.LeaseOwner == "") != r.LeaseUntil.IsZero() || (!r.DeliveredAt.IsZero() && r.LeaseOwner != ""):
 		c.fail(s, "has half a lease, or is delivered and leased")
+	}
+	if c.open[r.Ref] || r.DeliveredAt.IsZero() { // else nothing comes of it any more
+		c.can(s, r.Validate())
 	}
 }
 
 func (c *checker) key(r budget.APIKey) {
 	s := "key " + r.ID
 	c.once(s)
-	c.name(s, r.ID)
-	switch r.Role {
-	case budget.RoleTenant, budget.RoleViewer, budget.RoleAdmin:
-	default:
-		c.fail(s, "has the unknown role %q", r.Role)
-	}
-	if (r.Role == budget.RoleTenant) != (r.Tenant != "") {
-		c.fail(s, "has role %q and tenant %q: a tenant's key names a tenant, any other names none", r.Role, r.Tenant)
-	}
+	c.can(s, r.Validate())
 }

@@ -28,8 +28,8 @@ func (m *moments) read(field, text string) time.Time {
 // must is read for a time that every row has.
 func (m *moments) must(field, text string) time.Time {
 	t := m.read(field, text)
-	if text == "" && m.err == nil {
-		m.err = fmt.Errorf("%s is empty", field)
+	if t.IsZero() && m.err == nil {
+		m.err = fmt.Errorf("%s is empty, or no time at all", field)
 	}
 	return t
 }

@@ -89,8 +89,8 @@ func (r *Reader) begin() (*json.Decoder, budget.CopyHead, error) {
 		return nil, h, malformed("the head", "exportedAt %q is no time", at)
 	case h.Incarnation == "" || len(h.Incarnation) > 255:
 		return nil, h, malformed("the head", "incarnation must have 1 to 255 bytes; got %d", len(h.Incarnation))
-	case h.JournalSeq < 0:
-		return nil, h, malformed("the head", "journalSeq is %d, below zero", h.JournalSeq)
+	case h.JournalSeq < 0 || h.JournalSeq > budget.MaxNumber:
+		return nil, h, malformed("the head", "journalSeq is %d; it goes from 0 to %d", h.JournalSeq, int64(budget.MaxNumber))
 	}
 	h.At = t
 	return dec, h, nil

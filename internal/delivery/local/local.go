@@ -22,6 +22,7 @@ import (
 	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/delivery/local/procfs"
 	"modeldock.io/internal/device"
+	"modeldock.io/internal/outage"
 	"modeldock.io/internal/placement"
 )
 
@@ -43,6 +44,9 @@ type Config struct {
 	// from one goroutine and must not call the target's Close.
 	OnChange    func(delivery.Status)
 	OnEndpoints func([]Endpoint)
+	// OnPlan hears from the same goroutine, after every round of planning, why
+	// nothing can be placed on this machine; nil: it can.
+	OnPlan func(error)
 	// InFlight counts the requests that run on a replica, by its UID.
 	InFlight func(uid string) int
 
@@ -91,6 +95,7 @@ type Target struct {
 	guardedAt time.Time
 	prunedAt  time.Time
 	closing   bool
+	unplanned *outage.Log // rounds in which nothing could be placed
 
 	wake    chan struct{}
 	cancel  context.CancelFunc
@@ -128,6 +133,8 @@ func New(cfg Config) (*Target, error) {
 		objects: map[string]*object{}, foreign: map[string]record{},
 		cards: cfg.Inventory.Cards,
 		wake:  make(chan struct{}, 1),
+
+		unplanned: outage.New(cfg.Logger, cfg.Clock, "nothing can be placed on this machine; it is tried again every second"),
 	}
 	if err := t.open(); err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -156,6 +163,9 @@ func withDefaults(cfg Config) Config {
 	}
 	if cfg.OnEndpoints == nil {
 		cfg.OnEndpoints = func([]Endpoint) {}
+	}
+	if cfg.OnPlan == nil {
+		cfg.OnPlan = func(error) {}
 	}
 	if cfg.InFlight == nil {
 		cfg.InFlight = func(string) int { return 0 }

@@ -37,9 +37,11 @@ func (t *Target) step(ctx context.Context) time.Duration {
 	t.mu.Lock()
 	t.guardRecords()
 	// 1. Decide.
-	actions, err := t.plan()
-	if err != nil {
-		t.log.Error("cannot plan", "err", err)
+	actions, unplanned := t.plan()
+	if unplanned != nil {
+		t.unplanned.Failed(unplanned)
+	} else {
+		t.unplanned.Works()
 	}
 	// 2. Do what only changes our own state, and collect what to stop.
 	var stops []func()
@@ -53,8 +55,9 @@ func (t *Target) step(ctx context.Context) time.Duration {
 	endpoints, moved := t.changedEndpoints()
 	changed := append(t.changedStatuses(), removed...)
 	wait := t.untilNext()
-	t.cfg.Metrics.shows(t.objects)
+	t.cfg.Metrics.shows(t.objects, unplanned)
 	t.mu.Unlock()
+	t.cfg.OnPlan(unplanned)
 	if moved {
 		t.cfg.OnEndpoints(endpoints)
 	}
@@ -123,6 +126,9 @@ func (t *Target) execute(ctx context.Context, a Action, removed *[]delivery.Stat
 		if s == nil {
 			s = &slot{index: a.Index}
 			o.slots[a.Index] = s
+		}
+		if a.Reason == delivery.Unplaceable && s.reason != a.Reason {
+			t.log.Warn("object cannot be placed and is held", "object", a.Object, "why", a.Message)
 		}
 		s.reason, s.message = a.Reason, a.Message
 	case StopReplica:

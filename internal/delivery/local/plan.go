@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"modeldock.io/internal/delivery"
+	"modeldock.io/internal/modelspec"
 	"modeldock.io/internal/placement"
 )
 
@@ -80,7 +81,9 @@ type Action struct {
 
 // Plan returns what has to be done now. It is pure: the same world always
 // gives the same actions, and with nothing to do there is none but holds.
-// Memory is given out in the order in which the objects were created.
+// Memory is given out in the order in which the objects were created. What is
+// wrong with one object holds that object. An error is about the cards: nothing
+// is started or woken then, and the actions are all the same to be done.
 func Plan(w World) ([]Action, error) {
 	objects := slices.Clone(w.Objects)
 	slices.SortFunc(objects, func(a, b ObjectView) int {
@@ -88,18 +91,17 @@ func Plan(w World) ([]Action, error) {
 	})
 	p := planner{world: w, objects: objects, host: newHostMemory(w.AsleepMiB, objects), waiting: map[string]int{}}
 	for _, o := range objects {
-		if err := p.object(o); err != nil {
-			return nil, err
-		}
+		p.object(o)
 	}
 	p.relieve()
-	return p.actions, nil
+	return p.actions, p.blind
 }
 
 type planner struct {
 	world   World
 	objects []ObjectView    // in order
 	view    *placement.View // made for the first start, then kept up to date
+	blind   error           // why nothing can be placed
 	seen    *placement.Sizes
 	host    hostMemory
 	waiting map[string]int // replicas that will sleep when there is memory for it, by object
@@ -108,7 +110,7 @@ type planner struct {
 
 func (p *planner) do(a Action) { p.actions = append(p.actions, a) }
 
-func (p *planner) object(o ObjectView) error {
+func (p *planner) object(o ObjectView) {
 	awake, asleep := o.split()
 	kept, surplus := choose(o, awake)
 	running := 0
@@ -122,29 +124,51 @@ func (p *planner) object(o ObjectView) error {
 	}
 	if o.Deleting && running+len(asleep) == 0 { // 2. the record goes after its last process
 		p.do(Action{Verb: RemoveObject, Object: o.Name})
-		return nil
+		return
 	}
 	p.replaceOne(o, kept) // 3. what is outdated is replaced
 	// 4. What is missing is woken or else started, and never more than is
 	// wanted: a process that ends still holds what is paid for one.
-	woken, err := p.wake(o, asleep, o.Wanted-running)
-	if err != nil {
-		return err
+	wrong := o.unplaceable()
+	if wrong != nil {
+		p.wake(o, asleep, 0)
+		if running < o.Wanted {
+			p.do(Action{Verb: HoldReplica, Object: o.Name, Index: o.vacant(), Reason: delivery.Unplaceable, Message: wrong.Error()})
+		}
+		return
 	}
+	woken := p.wake(o, asleep, o.Wanted-running)
 	running += woken
 	if woken > 0 {
 		kept = p.forgetIdle(o, kept, o.Wanted-running)
 	}
 	for _, i := range p.missing(o, kept) {
 		if running >= o.Wanted {
-			return nil
+			return
 		}
 		running++
-		if err := p.start(o, i); err != nil {
-			return err
-		}
+		p.start(o, i)
+	}
+}
+
+// unplaceable is what no submit could have asked for, so that no card can be
+// chosen for the object; nil: there is no such thing.
+func (o ObjectView) unplaceable() error {
+	if o.Wanted > modelspec.MaxReplicas {
+		return fmt.Errorf("%d replicas cannot be placed; at most %d can: release the request and submit it again", o.Wanted, modelspec.MaxReplicas)
+	}
+	if err := o.Request.Check(); err != nil {
+		return fmt.Errorf("%w: release the request and submit it again", err)
 	}
 	return nil
+}
+
+// vacant is the first index without a process.
+func (o ObjectView) vacant() (i int) {
+	for slices.ContainsFunc(o.Replicas, func(r ReplicaView) bool { return r.Index == i && r.Running }) {
+		i++
+	}
+	return i
 }
 
 // choose splits an object's replicas that are awake into those that it wants and the rest,
@@ -230,32 +254,51 @@ func (p *planner) unwanted(o ObjectView, r ReplicaView) {
 	}
 }
 
-func (p *planner) start(o ObjectView, index int) error {
-	if err := p.look(); err != nil {
-		return err
+func (p *planner) start(o ObjectView, index int) {
+	hold := func(reason delivery.Reason, why string) {
+		p.do(Action{Verb: HoldReplica, Object: o.Name, Index: index, Reason: reason, Message: why})
+	}
+	if !p.look() {
+		hold(delivery.Loading, cardsUnclear)
+		return
 	}
 	d, err := placement.Choose([]*placement.View{p.view}, o.Request, p.seen)
-	if err != nil {
-		return fmt.Errorf("place %s: %w", o.Name, err)
+	switch {
+	case err != nil: // unplaceable has found nothing wrong
+		p.lost(fmt.Errorf("place %s: %w", o.Name, err))
+		hold(delivery.Loading, cardsUnclear)
+	case !d.Fits():
+		hold(delivery.NoFragmentFits, d.Reason)
+		p.displace(o)
+	case p.takeCards(o, d.Cards):
+		p.do(Action{Verb: StartReplica, Object: o.Name, Index: index, Cards: d.Cards})
+	default:
+		hold(delivery.Loading, cardsUnclear)
 	}
-	if !d.Fits() {
-		p.do(Action{Verb: HoldReplica, Object: o.Name, Index: index, Reason: delivery.NoFragmentFits, Message: d.Reason})
-		return p.displace(o)
-	}
-	for _, c := range d.Cards {
-		if err := p.view.Take(c.UUID, o.Request.MiB); err != nil {
-			return fmt.Errorf("place %s: %w", o.Name, err)
-		}
-	}
-	p.do(Action{Verb: StartReplica, Object: o.Name, Index: index, Cards: d.Cards})
-	return nil
 }
 
-// look computes what is free and which sizes are asked for. Nothing but starts
-// needs it, so that figures which make no sense keep nothing from stopping.
-func (p *planner) look() error {
-	if p.view != nil {
-		return nil
+// cardsUnclear is what tenants are told; whoever runs the machine hears more.
+const cardsUnclear = "nothing can be placed on this machine, because the figures of its cards make no sense; whoever runs it learns more from /readyz and the log"
+
+// lost notes why nothing can be placed any more in this round.
+func (p *planner) lost(err error) { p.blind = cmp.Or(p.blind, err) }
+
+func (p *planner) takeCards(o ObjectView, cards []placement.Chosen) bool {
+	for _, c := range cards {
+		if err := p.view.Take(c.UUID, o.Request.MiB); err != nil {
+			p.lost(fmt.Errorf("place %s: %w", o.Name, err))
+			return false
+		}
+	}
+	return true
+}
+
+// look computes what is free and which sizes are asked for, and reports whether
+// that is known. Nothing but starts needs it, so that figures which make no
+// sense keep nothing from stopping.
+func (p *planner) look() bool {
+	if p.view != nil || p.blind != nil {
+		return p.blind == nil
 	}
 	var held []placement.Allocation
 	var recent placement.Recent
@@ -263,14 +306,13 @@ func (p *planner) look() error {
 		for _, r := range o.Replicas {
 			held = append(held, r.Cards...)
 		}
-		if err := recent.Saw(o.Name, o.Request); err != nil {
-			return fmt.Errorf("place %s: %w", o.Name, err)
-		}
+		_ = recent.Saw(o.Name, o.Request) // what cannot be placed is no size to keep room for
 	}
 	view, err := placement.NewView(p.world.Node, held)
 	if err != nil {
-		return fmt.Errorf("compute free memory: %w", err)
+		p.lost(fmt.Errorf("compute free memory: %w", err))
+		return false
 	}
 	p.seen, p.view = recent.Sizes(), view
-	return nil
+	return true
 }

@@ -56,14 +56,12 @@ func (p *planner) couldSleep(o ObjectView, r ReplicaView) bool {
 
 // wake wakes up to n sleeping replicas whose cards have room, those that fell
 // asleep last first, and ends those that may not stay asleep.
-func (p *planner) wake(o ObjectView, asleep []ReplicaView, n int) (woken int, err error) {
+func (p *planner) wake(o ObjectView, asleep []ReplicaView, n int) (woken int) {
 	slices.SortFunc(asleep, func(a, b ReplicaView) int { return cmp.Or(b.SleptAt.Compare(a.SleptAt), a.Index-b.Index) })
 	left := 0
 	for _, r := range asleep {
-		switch fits, err := p.wakes(o, r, n-woken); {
-		case err != nil:
-			return woken, err
-		case fits:
+		switch {
+		case p.wakes(o, r, n-woken):
 			woken++
 			p.do(Action{Verb: WakeReplica, Object: o.Name, Index: r.Index, Reason: delivery.Loading, Message: "its engine wakes up"})
 		case r.Stopping, p.ends(o.Name, r.Index):
@@ -73,17 +71,14 @@ func (p *planner) wake(o ObjectView, asleep []ReplicaView, n int) (woken int, er
 			left++
 		}
 	}
-	return woken, nil
+	return woken
 }
 
 // wakes takes the cards of a sleeping replica if it is wanted and all of them
 // have room.
-func (p *planner) wakes(o ObjectView, r ReplicaView, wanted int) (bool, error) {
-	if wanted <= 0 || o.Deleting || r.Stopping || p.ends(o.Name, r.Index) || r.Process != o.Process || len(r.Bound) == 0 {
-		return false, nil
-	}
-	if err := p.look(); err != nil {
-		return false, err
+func (p *planner) wakes(o ObjectView, r ReplicaView, wanted int) bool {
+	if wanted <= 0 || o.Deleting || r.Stopping || p.ends(o.Name, r.Index) || r.Process != o.Process || len(r.Bound) == 0 || !p.look() {
+		return false
 	}
 	more := map[string]int64{} // what it needs beyond what it left there
 	for _, card := range r.Bound {
@@ -94,7 +89,7 @@ func (p *planner) wakes(o ObjectView, r ReplicaView, wanted int) (bool, error) {
 	}
 	for card, mib := range more {
 		if p.freeOn(card) < mib {
-			return false, nil
+			return false
 		}
 	}
 	for card, mib := range more {
@@ -102,10 +97,11 @@ func (p *planner) wakes(o ObjectView, r ReplicaView, wanted int) (bool, error) {
 			continue
 		}
 		if err := p.view.Take(card, mib); err != nil {
-			return false, fmt.Errorf("wake a replica of %s: %w", o.Name, err)
+			p.lost(fmt.Errorf("wake a replica of %s: %w", o.Name, err))
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // forgetIdle forgets places without a process beyond n of them: others were
@@ -142,41 +138,48 @@ type sleeper struct {
 // displace ends sleeping engines where what they left on the cards is all that
 // keeps a replica of o from starting: batch ones first, then who sleeps
 // longest. What ends anyway is waited for.
-func (p *planner) displace(o ObjectView) error {
+func (p *planner) displace(o ObjectView) {
 	all := slices.DeleteFunc(p.sleepers(), func(s sleeper) bool { return len(s.replica.Cards) == 0 })
 	if len(all) == 0 {
-		return nil
+		return
 	}
+	needed, err := p.neededOf(all, o)
+	if err != nil {
+		p.lost(fmt.Errorf("make room for %s: %w", o.Name, err))
+		return
+	}
+	for _, s := range needed {
+		p.do(Action{Verb: StopReplica, Object: s.object.Name, Index: s.replica.Index, Reason: delivery.Draining, Message: "what its sleeping engine left on its cards is needed for " + o.Name})
+	}
+}
+
+// neededOf is how many of the sleepers, the first before the others, have to
+// end for a replica of o: none where that is of no use.
+func (p *planner) neededOf(all []sleeper, o ObjectView) ([]sleeper, error) {
 	trial := p.view.Clone()
 	for _, owner := range p.objects {
 		for _, r := range owner.Replicas {
 			if r.Stopping || r.Sleep == Dozing || p.ends(owner.Name, r.Index) {
 				if err := give(trial, r.Cards); err != nil {
-					return fmt.Errorf("make room for %s: %w", o.Name, err)
+					return nil, err
 				}
 			}
 		}
 	}
 	for i := 0; ; i++ {
 		d, err := placement.Choose([]*placement.View{trial}, o.Request, p.seen)
-		if err != nil {
-			return fmt.Errorf("make room for %s: %w", o.Name, err)
-		}
-		if d.Fits() {
-			all = all[:i]
-			break
-		}
-		if i == len(all) {
-			return nil // it would be of no use
+		switch {
+		case err != nil:
+			return nil, err
+		case d.Fits():
+			return all[:i], nil
+		case i == len(all):
+			return nil, nil
 		}
 		if err := give(trial, all[i].replica.Cards); err != nil {
-			return fmt.Errorf("make room for %s: %w", o.Name, err)
+			return nil, err
 		}
 	}
-	for _, s := range all {
-		p.do(Action{Verb: StopReplica, Object: s.object.Name, Index: s.replica.Index, Reason: delivery.Draining, Message: "what its sleeping engine left on its cards is needed for " + o.Name})
-	}
-	return nil
 }
 
 // relieve ends one sleeping engine while the machine is short of memory: what

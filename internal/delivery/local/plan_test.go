@@ -2,6 +2,7 @@ package local
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +87,65 @@ func TestPlan(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s:\n got %+v (%v)\nwant %+v", name, got, err, c.want)
 		}
+	}
+}
+
+// What is wrong with one object holds that object only, and costs nothing by
+// its size: others start, and it ends when it is deleted.
+func TestPlanHoldsWhatCannotBePlaced(t *testing.T) {
+	t.Parallel()
+	changed := func(o ObjectView, change func(*ObjectView)) ObjectView { change(&o); return o }
+	none := func(o *ObjectView) { o.Request.Cards = 0 }
+	started := Action{Verb: StartReplica, Object: "b", Cards: []placement.Chosen{{UUID: "c0", FreeMiB: 10000}}}
+	beside := Action{Verb: StartReplica, Object: "b", Cards: []placement.Chosen{{UUID: "c1", FreeMiB: 9500}}}
+	hold := func(i int, why string) Action {
+		return Action{Verb: HoldReplica, Object: "a", Index: i, Reason: delivery.Unplaceable, Message: why + ": release the request and submit it again"}
+	}
+	const noCard = "a request of 6000 MiB on each of 0 cards cannot be placed: memory must be from 1 to 1099511627776 MiB, and cards from 1 to 64"
+	asleep := runs(1, "c1", 500)
+	asleep.Sleep, asleep.Ready, asleep.Bound, asleep.CanSleep = Asleep, false, []string{"c1"}, true
+	for name, c := range map[string]struct {
+		object ObjectView
+		want   []Action
+	}{
+		"no card":                   {changed(view("a", 6000, 2), none), []Action{hold(0, noCard), started}},
+		"no memory":                 {view("a", 0, 1), []Action{hold(0, "a request of 0 MiB on each of 1 cards cannot be placed: memory must be from 1 to 1099511627776 MiB, and cards from 1 to 64"), started}},
+		"replicas without end":      {view("a", 6000, 1<<62), []Action{hold(0, "4611686018427387904 replicas cannot be placed; at most 1000 can"), started}},
+		"held before":               {changed(view("a", 6000, 1, ReplicaView{}), none), []Action{hold(0, noCard), started}},
+		"one runs of before":        {changed(view("a", 6000, 2, runs(0, "c1", 9000)), none), []Action{hold(1, noCard), started}},
+		"all run of before":         {changed(view("a", 6000, 1, runs(0, "c1", 9000)), none), []Action{started}},
+		"one sleeps and is kept so": {changed(view("a", 6000, 1, asleep), func(o *ObjectView) { none(o); o.Asleep = 1 }), []Action{hold(0, noCard), beside}},
+		"deleted": {
+			changed(view("a", 6000, 0, ReplicaView{}), func(o *ObjectView) { none(o); o.Deleting = true }),
+			[]Action{{Verb: ForgetReplica, Object: "a"}, {Verb: RemoveObject, Object: "a"}, started},
+		},
+	} {
+		w := world(c.object, view("b", 6000, 1))
+		w.AsleepMiB = 20000
+		got, err := Plan(w)
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s:\n got %+v (%v)\nwant %+v", name, got, err, c.want)
+		}
+	}
+}
+
+// Figures of cards that make no sense keep all from starting, and nothing from
+// ending.
+func TestPlanWithoutKnowingTheCards(t *testing.T) {
+	t.Parallel()
+	w := world(view("a", 6000, 1), view("b", 6000, 0, runs(0, "c0", 6000)), view("c", 6000, 1))
+	w.Node.Cards[1].UUID = "c0"
+	hold := func(o string) Action {
+		return Action{Verb: HoldReplica, Object: o, Reason: delivery.Loading, Message: cardsUnclear}
+	}
+	want := []Action{hold("a"), {Verb: StopReplica, Object: "b", Reason: delivery.Draining, Message: "it is not wanted any more"}, hold("c")}
+	got, err := Plan(w)
+	if err == nil || !strings.Contains(err.Error(), "card c0 is listed twice") || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v (%v)\nwant %+v and an error that names the card", got, err, want)
+	}
+	w.Objects = w.Objects[1:2]
+	if _, err := Plan(w); err != nil {
+		t.Errorf("nobody is to start, and: %v", err)
 	}
 }
 

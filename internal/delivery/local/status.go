@@ -113,7 +113,7 @@ func reasonOf(st delivery.Status) (delivery.Reason, string) {
 		return delivery.Available, message + asleep
 	}
 	for _, cause := range []delivery.Reason{
-		delivery.ModelLoadFailed, delivery.CrashLooping, delivery.ProgressDeadlineExceeded, delivery.PortTaken, delivery.NoFragmentFits,
+		delivery.Unplaceable, delivery.ModelLoadFailed, delivery.CrashLooping, delivery.ProgressDeadlineExceeded, delivery.PortTaken, delivery.NoFragmentFits,
 	} {
 		for _, r := range st.Replicas {
 			if r.Reason == cause {
