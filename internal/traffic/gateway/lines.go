@@ -173,7 +173,7 @@ func (i *index) fate(k route.Key) error {
 	if m := i.version(k); m != nil {
 		return hopeless(m)
 	}
-	return modelNotFound(k.Model)
+	return i.absent(k.Model, k.Owner, k.Model)
 }
 
 // Waiting tells for every version how many requests wait for it.
