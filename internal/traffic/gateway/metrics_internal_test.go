@@ -8,7 +8,7 @@ import (
 // A tenant with very many models keeps no other tenant's from being told apart.
 func TestMetersAreShared(t *testing.T) {
 	t.Parallel()
-	m, err := (&Gateway{}).newMetrics()
+	m, err := newMetrics(&Gateway{})
 	if err != nil {
 		t.Fatal(err)
 	}
