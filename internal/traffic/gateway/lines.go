@@ -140,7 +140,9 @@ func (g *Gateway) SnapshotChanged() {
 			g.starts.Begin(k, now)
 		}
 	}
-	g.starts.Keep(func(k route.Key) bool { return view.version(k) != nil })
+	served := func(k route.Key) bool { return view.version(k) != nil }
+	g.starts.Keep(served)
+	g.wakes.keep(served)
 }
 
 // recheck looks by itself whether a line still makes sense.
