@@ -23,8 +23,8 @@ func offerToOOMKiller(log *logFile) (restore func()) {
 	if err != nil {
 		return nothing // a system without it
 	}
-	own := strings.TrimSpace(string(raw))
-	if score, err := strconv.Atoi(own); err != nil || score >= engineOOMScore {
+	own, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil || own >= engineOOMScore {
 		return nothing
 	}
 	if err := os.WriteFile(oomFile, []byte(strconv.Itoa(engineOOMScore)), 0); err != nil {
@@ -32,7 +32,7 @@ func offerToOOMKiller(log *logFile) (restore func()) {
 		return nothing
 	}
 	return func() {
-		if err := os.WriteFile(oomFile, []byte(own), 0); err != nil {
+		if err := os.WriteFile(oomFile, []byte(strconv.Itoa(own)), 0); err != nil {
 			log.Note(fmt.Sprintf("the supervisor keeps the engine's place when memory is used up: %v", err))
 		}
 	}
