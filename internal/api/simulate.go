@@ -24,6 +24,7 @@ const (
 	maxReplayed = 500_000 // requests
 	maxSpan     = 32 * 24 * time.Hour
 	maxPolicies = 8
+	maxServed   = time.Hour // of one request; the sum of all is a time, too
 )
 
 // referencePeriod is how often an HPA's controller asks.
@@ -75,6 +76,9 @@ func replay(ctx context.Context, in openapi.Simulate) (out openapi.Simulation, e
 	if len(trace) == 0 || trace[len(trace)-1].At > maxSpan {
 		return out, invalid("trace", "the trace must have requests, within %s at most", maxSpan)
 	}
+	if err := checkServed(trace, how); err != nil {
+		return out, err
+	}
 	if err := checkSteps(trace[len(trace)-1].At, policies); err != nil {
 		return out, err
 	}
@@ -91,6 +95,17 @@ func replay(ctx context.Context, in openapi.Simulate) (out openapi.Simulation, e
 		out.Policies = append(out.Policies, resultWire(r))
 	}
 	return out, nil
+}
+
+// checkServed refuses requests that nobody has, of which no time can be told.
+func checkServed(trace []simulate.Request, how simulate.Model) error {
+	for n, q := range trace {
+		took := how.FirstChunk.Seconds() + float64(q.Prompt)/how.PromptRate + float64(q.Answer)*how.PerToken.Seconds()
+		if !(took <= maxServed.Seconds()) {
+			return invalid("trace", "request %d of the trace would take a replica %.0f seconds (%d tokens of prompt, %d of answer); at most %s can be simulated", n+1, took, q.Prompt, q.Answer, maxServed)
+		}
+	}
+	return nil
 }
 
 // replicaOf is how a replica of m behaves: as is usual for its class, unless
@@ -123,8 +138,8 @@ func replicaOf(m modelspec.Model, in *openapi.SimulatedReplica) (simulate.Model,
 	if how.Concurrency < 1 || how.Concurrency > 1_000_000 {
 		return how, invalid("replica.concurrency", "replica.concurrency must be from 1 to 1000000; got %d", how.Concurrency)
 	}
-	if !(how.PromptRate > 0) {
-		return how, invalid("replica.promptTokensPerSecond", "replica.promptTokensPerSecond must be above 0; got %g", how.PromptRate)
+	if !(how.PromptRate >= 1 && how.PromptRate <= 1e9) {
+		return how, invalid("replica.promptTokensPerSecond", "replica.promptTokensPerSecond must be from 1 to 1000000000; got %g", how.PromptRate)
 	}
 	return how, nil
 }

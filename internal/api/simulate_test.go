@@ -61,14 +61,15 @@ func TestSimulate(t *testing.T) {
 		t.Errorf("replicas that take a minute to end cost no more: %+v, %+v", stop.Policies[1], quick.Policies[1])
 	}
 	for field, change := range map[string]map[string]any{
-		"trace":                    {"trace": "what"},
-		"replica.concurrency":      {"replica": map[string]any{"concurrency": 0}},
-		"replica.coldStartSeconds": {"replica": map[string]any{"coldStartSeconds": -1}},
-		"model.class":              {"model": map[string]any{"class": "big"}},
-		"policies.base":            {"policies": []any{map[string]any{"name": "x", "base": "mine"}}},
-		"policies.replicas":        {"policies": []any{map[string]any{"name": "x", "base": "reference-hpa", "replicas": map[string]any{"min": 3, "max": 2}}}},
-		"model.scaling.actuator":   {"policies": []any{map[string]any{"name": "x", "scaling": map[string]any{"actuator": "me"}}}},
-		"policies":                 {"policies": make([]map[string]any, 9)},
+		"trace":                         {"trace": "what"},
+		"replica.promptTokensPerSecond": {"replica": map[string]any{"promptTokensPerSecond": 1e-300}},
+		"replica.concurrency":           {"replica": map[string]any{"concurrency": 0}},
+		"replica.coldStartSeconds":      {"replica": map[string]any{"coldStartSeconds": -1}},
+		"model.class":                   {"model": map[string]any{"class": "big"}},
+		"policies.base":                 {"policies": []any{map[string]any{"name": "x", "base": "mine"}}},
+		"policies.replicas":             {"policies": []any{map[string]any{"name": "x", "base": "reference-hpa", "replicas": map[string]any{"min": 3, "max": 2}}}},
+		"model.scaling.actuator":        {"policies": []any{map[string]any{"name": "x", "scaling": map[string]any{"actuator": "me"}}}},
+		"policies":                      {"policies": make([]map[string]any, 9)},
 	} {
 		if list, many := change["policies"].([]map[string]any); many {
 			for i := range list {
@@ -81,7 +82,8 @@ func TestSimulate(t *testing.T) {
 	}
 	for what, trace := range map[string]string{
 		"too many": "timestamp_s,requests_per_s\n0,1000000\n", "too long": "timestamp_ms,input_length,output_length\n0,1,1\n9000000000,1,1\n",
-		"a shape that never ends": "timestamp_s,rate_rps,cv,pattern,shape\n0,1000,1,Gamma,0.0000001\n",
+		"a request without an end": "timestamp_ms,input_length,output_length\n0,1,1000000000000000\n1,1,1\n",
+		"a shape that never ends":  "timestamp_s,rate_rps,cv,pattern,shape\n0,1000,1,Gamma,0.0000001\n",
 	} {
 		if e := ask(map[string]any{"trace": trace}).fails(400, "invalid_request"); value(e.Field, "") != "trace" {
 			t.Errorf("%s: field %q (%s)", what, value(e.Field, ""), e.Message)

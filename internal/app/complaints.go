@@ -4,13 +4,10 @@ import (
 	"log"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
-)
 
-// complainEvery is how often the log has one kind of complaint that strangers
-// can cause.
-const complainEvery = time.Minute
+	"modeldock.io/internal/outage"
+)
 
 // complaints send an HTTP server's own words to the structured log. Most are
 // about what somebody sent, with or without a key, so that of each kind the
@@ -18,20 +15,12 @@ const complainEvery = time.Minute
 // our fault and always told.
 type complaints struct {
 	log   *slog.Logger
-	clock func() time.Time
-
-	mu    sync.Mutex
-	kinds map[string]*complaintKind
-}
-
-type complaintKind struct {
-	told  time.Time
-	since int // untold ones since then
+	often *outage.Repeats
 }
 
 // complaintsTo is for http.Server's ErrorLog.
 func complaintsTo(l *slog.Logger, clock func() time.Time) *log.Logger {
-	return log.New(&complaints{log: l, clock: clock, kinds: map[string]*complaintKind{}}, "", 0)
+	return log.New(&complaints{log: l, often: outage.NewRepeats(l, clock)}, "", 0)
 }
 
 func (c *complaints) Write(b []byte) (int, error) {
@@ -40,13 +29,7 @@ func (c *complaints) Write(b []byte) (int, error) {
 		c.log.Error("http server", "message", text)
 		return len(b), nil
 	}
-	if more, tell := c.count(kindOf(text)); tell {
-		args := []any{"message", text}
-		if more > 0 {
-			args = append(args, "more", more) // like it, since the last that was told
-		}
-		c.log.Warn("http server", args...)
-	}
+	c.often.Warn(kindOf(text), "http server", "message", text)
 	return len(b), nil
 }
 
@@ -58,21 +41,4 @@ func kindOf(text string) string {
 		}
 	}
 	return ""
-}
-
-func (c *complaints) count(kind string) (more int, tell bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k, known := c.kinds[kind]
-	if !known {
-		k = &complaintKind{}
-		c.kinds[kind] = k
-	}
-	now := c.clock()
-	if known && now.Sub(k.told) < complainEvery {
-		k.since++
-		return 0, false
-	}
-	more, k.since, k.told = k.since, 0, now
-	return more, true
 }

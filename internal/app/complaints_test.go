@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modeldock.io/internal/outage"
 )
 
 func TestComplaintsOfOneKindAreOneLine(t *testing.T) {
@@ -22,7 +24,7 @@ func TestComplaintsOfOneKindAreOneLine(t *testing.T) {
 	for range 2 {
 		l.Print("http: panic serving 192.0.2.1:1: our fault")
 	}
-	now = now.Add(complainEvery)
+	now = now.Add(outage.RepeatEvery)
 	l.Print("TLS handshake with 192.0.2.1:9: EOF")
 	text := said.String()
 	if n := strings.Count(text, "TLS handshake"); n != 2 || !strings.Contains(text, "EOF\" more=149") {

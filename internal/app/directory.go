@@ -34,6 +34,8 @@ type directory struct {
 	asked    atomic.Pointer[time.Time] // when somebody last did; nil: never
 	resting  atomic.Bool               // nobody did of late, and the snapshot may be old
 
+	mostPending int // waiting requests in a snapshot at most
+
 	refreshing sync.Mutex // guards what follows, and the order of snapshots
 	version    uint64
 	// bound are the bindings of the live requests of one ledger: they never
@@ -43,7 +45,7 @@ type directory struct {
 }
 
 func newDirectory(ledger budget.Ledger, target delivery.Target, clock func() time.Time, log *slog.Logger) *directory {
-	return &directory{ledger: ledger, target: target, clock: clock, fresh: feed.NewFreshness(clock), stale: outage.New(log, clock, "gateway snapshot is not refreshed; traffic goes on with the last one")}
+	return &directory{ledger: ledger, target: target, clock: clock, mostPending: maxPending, fresh: feed.NewFreshness(clock), stale: outage.New(log, clock, "gateway snapshot is not refreshed; traffic goes on with the last one")}
 }
 
 // snapshot returns the latest one; never nil.
@@ -124,8 +126,8 @@ func (d *directory) notRefreshed(ctx context.Context, err error) {
 
 // Bounds of the snapshot.
 const (
-	// maxPending waiting requests are known to the gateway; callers of later
-	// ones get 404 until they are admitted.
+	// maxPending waiting requests are known to the gateway; of more, those of
+	// the tenants that have the most are not, see traffic.Snapshot.Crowded.
 	maxPending = 1000
 	// pendingGrace is how long callers of a waiting model wait with it before
 	// they are told that its budget is the reason.
@@ -153,7 +155,7 @@ func (d *directory) refresh(ctx context.Context) error {
 	}
 	// The waiting ones are read first: a request that is admitted between the
 	// two lists is then in both, and never in neither.
-	waiting, err := d.ledger.List(ctx, budget.Filter{State: budget.Waiting, Limit: maxPending})
+	waiting, err := d.ledger.Waiting(ctx, d.mostPending)
 	if err != nil {
 		return fmt.Errorf("list the waiting requests: %w", err)
 	}
@@ -169,10 +171,16 @@ func (d *directory) refresh(ctx context.Context) error {
 		admitted[r.Ref] = struct{}{}
 		s.Models = append(s.Models, d.model(ctx, r))
 	}
-	for _, r := range waiting {
+	for _, r := range waiting.Requests {
 		if _, live := admitted[r.Ref]; !live {
 			s.Models = append(s.Models, d.pending(r, now))
 		}
+	}
+	for tenant := range waiting.More {
+		if s.Crowded == nil {
+			s.Crowded = map[string]struct{}{}
+		}
+		s.Crowded[tenant] = struct{}{}
 	}
 	d.version++
 	s.Version = d.version

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,14 @@ type counted struct {
 
 func (c *counted) List(ctx context.Context, f budget.Filter) ([]budget.Reservation, error) {
 	out, err := c.Ledger.List(ctx, f)
+	if c.listed != nil {
+		c.listed()
+	}
+	return out, err
+}
+
+func (c *counted) Waiting(ctx context.Context, most int) (budget.Waiters, error) {
+	out, err := c.Ledger.Waiting(ctx, most)
 	if c.listed != nil {
 		c.listed()
 	}
@@ -159,6 +168,28 @@ func TestSnapshotHoldsKeysGrantsAndModels(t *testing.T) {
 	d.clock = func() time.Time { return time.Now().Add(pendingGrace + time.Second) }
 	if err := d.refresh(ctx); err != nil || d.snapshot().Models[1].Failure == "" {
 		t.Errorf("%v: %+v", err, d.snapshot().Models[1])
+	}
+}
+
+// One tenant's waiting models push out no other tenant's, and where some of its
+// own are left out the snapshot says so.
+func TestSnapshotSharesWaitingModels(t *testing.T) {
+	t.Parallel()
+	d, l := newTestDirectory(t)
+	d.mostPending = 10
+	for i := range 20 {
+		submit(t, l, fmt.Sprint("a", i))
+	}
+	_, err := l.Submit(t.Context(), budget.Submission{Ref: budget.Ref{Tenant: "team-b", ID: "x4"}, Cost: 1, Pool: "default", TTL: time.Hour, Model: modelspec.Default("x4")})
+	if err = errors.Join(err, d.refresh(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	s, of := d.snapshot(), map[string]int{}
+	for _, m := range s.Models {
+		of[m.Owner]++
+	}
+	if _, crowded := s.Crowded["team-a"]; of["team-a"] != 9 || of["team-b"] != 1 || !crowded || len(s.Crowded) != 1 {
+		t.Errorf("models in the snapshot: %v, crowded: %v", of, s.Crowded)
 	}
 }
 

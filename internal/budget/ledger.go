@@ -33,6 +33,11 @@ type Reservations interface {
 	Get(ctx context.Context, ref Ref) (Reservation, error)
 	// List returns reservations in arrival order.
 	List(ctx context.Context, f Filter) ([]Reservation, error)
+	// Waiting returns the requests that wait, in arrival order: at most so many
+	// in all (and the head of each tenant's queue in any case). Where there are
+	// more, those of the tenants that have the most are left out, the last in
+	// each tenant's own queue first.
+	Waiting(ctx context.Context, most int) (Waiters, error)
 	// Admit takes at most limit (0: all) waiting requests in the published
 	// order (see Queue) as far as quotas and pools allow. Each admission
 	// takes the slots, journals them and writes the apply intent at once (INV5).

@@ -72,6 +72,9 @@ type Snapshot struct {
 	// meaning another owner's model.
 	TakenBack map[GrantKey]struct{}
 	Limits    map[string]Limits // by tenant; those without limits are absent
+	// Crowded has the tenants of whose models that wait for budget only some
+	// are in Models.
+	Crowded map[string]struct{}
 	// Owned has every name a tenant ever owned: such a name never resolves to
 	// a grant.
 	Owned map[string]map[string]struct{}

@@ -1,8 +1,10 @@
 package jsonledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"modeldock.io/internal/budget"
 )
@@ -89,6 +91,27 @@ func (l *Ledger) List(ctx context.Context, f budget.Filter) (out []budget.Reserv
 			out = append(out, r)
 		}
 		return nil
+	})
+	return out, err
+}
+
+// Waiting returns the requests that wait, most of them at most.
+func (l *Ledger) Waiting(ctx context.Context, most int) (out budget.Waiters, err error) {
+	err = l.view(ctx, func(s *state) error {
+		queues, held := map[string][]budget.Reservation{}, map[string]int64{}
+		for _, r := range s.Reservations {
+			if r.State == budget.Waiting {
+				queues[r.Tenant], held[r.Tenant] = append(queues[r.Tenant], r), held[r.Tenant]+1
+			}
+		}
+		out, err = budget.PickWaiters(held, most, func(tenant string, n int64) ([]budget.Reservation, error) {
+			queue := queues[tenant]
+			slices.SortFunc(queue, func(a, b budget.Reservation) int {
+				return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Seq, b.Seq))
+			})
+			return queue[:n], nil
+		})
+		return err
 	})
 	return out, err
 }

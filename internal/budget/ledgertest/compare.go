@@ -261,6 +261,7 @@ func (p *pair) compareRows(t *rapid.T) {
 	p.both(t, "tenants", func(l budget.Ledger) (any, error) { return l.Tenants(ctx) })
 	p.both(t, "pools", func(l budget.Ledger) (any, error) { return l.Pools(ctx) })
 	rows := p.both(t, "list", func(l budget.Ledger) (any, error) { return l.List(ctx, budget.Filter{}) })
+	p.both(t, "waiters", func(l budget.Ledger) (any, error) { return l.Waiting(ctx, 3) })
 	var waiting []budget.Ref
 	last := int64(0)
 	for _, r := range rows.([]budget.Reservation) {

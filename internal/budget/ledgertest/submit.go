@@ -3,7 +3,10 @@ package ledgertest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +27,7 @@ func runSubmit(t *testing.T, open Opener) {
 		"an unknown tenant is created with nothing to spend":    newTenant,
 		"fifty identical submits at once are one reservation":   fiftyIdentical,
 		"lists filter and page in arrival order":                lists,
+		"who waits is cut by even shares of the tenants":        waitersShare,
 		"a submission keeps all of its model":                   wholeModel,
 		"a context that has ended is told that nothing is sure": endedContext,
 	} {
@@ -269,6 +273,38 @@ func lists(b *bundle) {
 	got, err := b.List(b.ctx, budget.Filter{ReleasePending: true, Tenant: "team-a"})
 	b.ok(err)
 	equal(b, "releasing", len(got), 1)
+}
+
+// waitersShare: whoever has most is cut first, behind in its own queue.
+func waitersShare(b *bundle) {
+	b.quota("team-c", 1)
+	b.submit("team-c", "runs", 1, 50)
+	b.admit()
+	for _, id := range []string{"a1", "a2", "a3", "a4"} {
+		b.submit("team-a", id, 1, 50)
+	}
+	b.submit("team-a", "urgent", 1, 90)
+	b.submit("team-b", "b1", 1, 50)
+	b.submit("team-b", "b2", 1, 50)
+	for most, want := range map[int]struct {
+		ids  []string
+		more map[string]int64
+	}{
+		7: {[]string{"a1", "a2", "a3", "a4", "urgent", "b1", "b2"}, nil},
+		5: {[]string{"a1", "a2", "urgent", "b1", "b2"}, map[string]int64{"team-a": 5}},
+		1: {[]string{"urgent", "b1"}, map[string]int64{"team-a": 5, "team-b": 2}},
+	} {
+		w, err := b.Waiting(b.ctx, most)
+		b.ok(err)
+		var ids []string
+		for _, r := range w.Requests {
+			ids = append(ids, r.ID)
+		}
+		equal(b, fmt.Sprintf("of at most %d", most), strings.Join(ids, " "), strings.Join(want.ids, " "))
+		if !maps.Equal(w.More, want.more) {
+			b.Fatalf("of at most %d more wait of %v, want %v", most, w.More, want.more)
+		}
+	}
 }
 
 func wholeModel(b *bundle) {

@@ -168,5 +168,7 @@ type statements interface {
 	TakePoolSlots(ctx context.Context, arg sqlitequery.TakePoolSlotsParams) (int64, error)
 	TakeTenantSlots(ctx context.Context, arg sqlitequery.TakeTenantSlotsParams) (int64, error)
 	TouchKey(ctx context.Context, arg sqlitequery.TouchKeyParams) (int64, error)
+	CountsWaiting(ctx context.Context) ([]sqlitequery.CountsWaitingRow, error)
+	FirstWaiting(ctx context.Context, arg sqlitequery.FirstWaitingParams) ([]sqlitequery.Reservation, error)
 	WholeQueue(ctx context.Context) ([]sqlitequery.WholeQueueRow, error)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math"
 
 	"modeldock.io/internal/budget"
@@ -49,6 +50,30 @@ func list(ctx context.Context, q queries, f budget.Filter) ([]sqlitequery.Reserv
 		return q.ListTenantReservations(ctx, sqlitequery.ListTenantReservationsParams{Tenant: f.Tenant, AfterSeq: f.AfterSeq, State: string(f.State), Model: f.Model, MaxRows: limit})
 	}
 	return q.ListReservations(ctx, sqlitequery.ListReservationsParams{AfterSeq: f.AfterSeq, State: string(f.State), Model: f.Model, MaxRows: limit})
+}
+
+// Waiting returns the requests that wait, most of them at most. It reads the
+// rows of those that it returns, and counts the others by an index.
+func (l *Ledger) Waiting(ctx context.Context, most int) (budget.Waiters, error) {
+	return view(ctx, l, "list the waiting requests", func(q queries) (out budget.Waiters, err error) {
+		counts, err := q.CountsWaiting(ctx)
+		if err != nil {
+			return out, err
+		}
+		waiting := map[string]int64{}
+		for _, c := range counts {
+			if c.Waiting > 0 {
+				waiting[c.Tenant] = c.Waiting
+			}
+		}
+		return budget.PickWaiters(waiting, most, func(tenant string, n int64) ([]budget.Reservation, error) {
+			rows, err := q.FirstWaiting(ctx, sqlitequery.FirstWaitingParams{Tenant: tenant, MaxRows: n})
+			if err != nil {
+				return nil, fmt.Errorf("read the head of the queue of tenant %s: %w", tenant, err)
+			}
+			return reservations(rows)
+		})
+	})
 }
 
 // rowLimit is a LIMIT: 0 or less means none.

@@ -72,6 +72,8 @@ var wantedPlans = map[string][]string{
 	"CountWaiting":           {"reservation:reservation_queue|reservation_expiry"},
 	"LiveModelHolder":        {"reservation:reservation_live_model"},
 	"OpenHeads":              {"r:PRIMARY", "x:reservation_queue"},
+	"CountsWaiting":          {"q:PRIMARY", "x:reservation_queue"},
+	"FirstWaiting":           {"reservation:reservation_queue"},
 	"QueueAfter":             {"reservation:reservation_queue"},
 	"ReserveReservations":    {"reservation:PRIMARY"},
 	"ReservationsBySeq":      {"reservation:PRIMARY"},

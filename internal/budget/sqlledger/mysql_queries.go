@@ -244,6 +244,12 @@ func (m *mysqlQueries) ListTenantReservations(ctx context.Context, arg sqliteque
 	}))
 }
 
+func (m *mysqlQueries) FirstWaiting(ctx context.Context, arg sqlitequery.FirstWaitingParams) ([]sqlitequery.Reservation, error) {
+	return each(func(r mysqlquery.FirstWaitingRow) sqlitequery.Reservation { return sqlitequery.Reservation(r) })(m.q.FirstWaiting(ctx, mysqlquery.FirstWaitingParams{
+		Tenant: arg.Tenant, Limit: limit32(arg.MaxRows),
+	}))
+}
+
 func (m *mysqlQueries) QueueAfter(ctx context.Context, arg sqlitequery.QueueAfterParams) ([]sqlitequery.QueueAfterRow, error) {
 	return each(func(r mysqlquery.QueueAfterRow) sqlitequery.QueueAfterRow { return sqlitequery.QueueAfterRow(r) })(m.q.QueueAfter(ctx, mysqlquery.QueueAfterParams{
 		Tenant: arg.Tenant, Priority: arg.Priority, Seq: arg.Seq, Fits: arg.Fits, Old: arg.Old, Limit: limit32(arg.MaxRows),

@@ -368,3 +368,9 @@ func (m *mysqlQueries) TouchKey(ctx context.Context, arg sqlitequery.TouchKeyPar
 func (m *mysqlQueries) WholeQueue(ctx context.Context) ([]sqlitequery.WholeQueueRow, error) {
 	return each(func(r mysqlquery.WholeQueueRow) sqlitequery.WholeQueueRow { return sqlitequery.WholeQueueRow(r) })(m.q.WholeQueue(ctx))
 }
+
+func (m *mysqlQueries) CountsWaiting(ctx context.Context) ([]sqlitequery.CountsWaitingRow, error) {
+	return each(func(r mysqlquery.CountsWaitingRow) sqlitequery.CountsWaitingRow {
+		return sqlitequery.CountsWaitingRow(r)
+	})(m.q.CountsWaiting(ctx))
+}

@@ -99,6 +99,8 @@ func askEverything(t *testing.T, q sqlledger.Queries) {
 		t.Fatalf("%d heads of a long queue", len(heads))
 	}
 	_, _ = q.QueueAfter(ctx, sqlitequery.QueueAfterParams{Tenant: tenant, Priority: 50, Seq: 100, Fits: 5, Old: now, MaxRows: 32})
+	_, _ = q.CountsWaiting(ctx)
+	_, _ = q.FirstWaiting(ctx, sqlitequery.FirstWaitingParams{Tenant: tenant, MaxRows: 10})
 	// The intents are there already, so the set is refused at its last statement.
 	_, _ = q.ReserveSet(ctx, time.Now(), []budget.Request{{Seq: heads[0].Seq}, {Seq: heads[1].Seq}})
 	_, _ = q.TakeTenantSlots(ctx, sqlitequery.TakeTenantSlotsParams{Slots: 1, Tenant: tenant})

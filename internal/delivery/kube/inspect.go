@@ -159,8 +159,5 @@ func identityOf(ctx context.Context, r delivery.Replica) string {
 			model = m
 		}
 	}
-	if model.OwnedBy == "" {
-		return model.ID
-	}
-	return model.ID + " (owned by " + model.OwnedBy + ")"
+	return delivery.Identity(model.ID, model.OwnedBy)
 }

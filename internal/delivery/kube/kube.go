@@ -134,7 +134,7 @@ func (t *Target) serviceChanged(ms *v1alpha1.ModelService) {
 		return
 	}
 	if f := ms.Status.LastFailure; f != nil {
-		t.proofs.failed(ms.Name, string(ms.UID), failure(f))
+		t.proofs.failed(refOf(ms).Tenant, ms.Name, string(ms.UID), failure(f))
 	}
 	t.cfg.OnChange(refOf(ms))
 }
@@ -146,7 +146,7 @@ func (t *Target) podChanged(pod *corev1.Pod) {
 	ms := t.podContext(pod)
 	ran := replica(pod, ms)
 	t.dress(&ran, pod, ms)
-	t.proofs.ran(serviceName(pod), string(carried(pod)), ran)
+	t.proofs.ran(refOf(pod).Tenant, serviceName(pod), string(carried(pod)), ran)
 	t.cfg.OnChange(refOf(pod))
 }
 

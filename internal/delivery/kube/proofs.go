@@ -9,7 +9,8 @@ import (
 	"modeldock.io/internal/delivery"
 )
 
-// What is remembered: objects, the ones heard of last, and replicas of each.
+// What is remembered: objects, of the tenants that have the most only the ones
+// heard of last, and replicas of each.
 const (
 	maxObjects  = 2000
 	maxReplicas = 16
@@ -27,6 +28,7 @@ type proofs struct {
 }
 
 type proof struct {
+	tenant  string
 	uid     string
 	last    []delivery.Replica // the newest of a name counts
 	failure *delivery.Failure
@@ -38,13 +40,13 @@ func newProofs(clock func() time.Time) *proofs {
 }
 
 // ran remembers a replica that has, or had, a card or a running engine.
-func (p *proofs) ran(name, uid string, r delivery.Replica) {
+func (p *proofs) ran(tenant, name, uid string, r delivery.Replica) {
 	if uid == "" || (len(r.Cards) == 0 && r.StartedAt.IsZero()) {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := p.object(name, uid)
+	o := p.object(tenant, name, uid)
 	i := slices.IndexFunc(o.last, func(l delivery.Replica) bool { return l.UID == r.UID })
 	if i < 0 {
 		o.last = append(o.last, r)
@@ -67,10 +69,10 @@ func (p *proofs) ran(name, uid string, r delivery.Replica) {
 	o.last[i] = r
 }
 
-func (p *proofs) failed(name, uid string, f *delivery.Failure) {
+func (p *proofs) failed(tenant, name, uid string, f *delivery.Failure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.object(name, uid).failure = f
+	p.object(tenant, name, uid).failure = f
 }
 
 // of returns what is known of the object that had this name last.
@@ -85,21 +87,34 @@ func (p *proofs) of(namespace, name string) (budget.Object, []delivery.Replica, 
 }
 
 // object is called under the lock.
-func (p *proofs) object(name, uid string) *proof {
+func (p *proofs) object(tenant, name, uid string) *proof {
 	o := p.byID[name]
 	if o == nil || o.uid != uid {
-		o = &proof{uid: uid}
+		o = &proof{tenant: tenant, uid: uid}
 		p.byID[name] = o
 	}
 	o.heardAt = p.clock()
 	for len(p.byID) > maxObjects {
-		oldest := ""
-		for n, other := range p.byID {
-			if other != o && (oldest == "" || other.heardAt.Before(p.byID[oldest].heardAt)) {
-				oldest = n
-			}
-		}
-		delete(p.byID, oldest)
+		p.forgetOne(o)
 	}
 	return o
+}
+
+// forgetOne makes room: the tenant with the most objects loses the one that was
+// not heard of for longest, but not what is kept for now.
+func (p *proofs) forgetOne(kept *proof) {
+	held, oldest := map[string]int{}, map[string]string{}
+	for n, o := range p.byID {
+		held[o.tenant]++
+		if was := p.byID[oldest[o.tenant]]; o != kept && (was == nil || o.heardAt.Before(was.heardAt)) {
+			oldest[o.tenant] = n
+		}
+	}
+	most := ""
+	for tenant := range oldest {
+		if oldest[most] == "" || held[tenant] > held[most] {
+			most = tenant
+		}
+	}
+	delete(p.byID, oldest[most])
 }

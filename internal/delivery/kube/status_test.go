@@ -205,24 +205,24 @@ func TestProofs(t *testing.T) {
 	at := now
 	p := newProofs(func() time.Time { at = at.Add(time.Second); return at })
 	r := replica(pod("a"), object())
-	p.ran("md", "object-1", r)
+	p.ran("team-a", "md", "object-1", r)
 	ended := r
 	ended.StartedAt, ended.ReadyAt, ended.Phase = time.Time{}, time.Time{}, delivery.PhaseTerminating
-	p.ran("md", "object-1", ended)
-	p.failed("md", "object-1", &delivery.Failure{Reason: delivery.CrashLooping})
+	p.ran("team-a", "md", "object-1", ended)
+	p.failed("team-a", "md", "object-1", &delivery.Failure{Reason: delivery.CrashLooping})
 	obj, last, fail := p.of("ns", "md")
 	if obj.UID != "object-1" || len(last) != 1 || !last[0].ReadyAt.Equal(r.ReadyAt) || !last[0].StartedAt.Equal(r.StartedAt) || fail == nil {
 		t.Fatalf("%+v: %+v, %+v", obj, last, fail)
 	}
 	for i := range 3 * maxReplicas {
 		r.UID = fmt.Sprint(i)
-		p.ran("md", "object-2", r)
+		p.ran("team-a", "md", "object-2", r)
 	}
 	if obj, last, fail = p.of("ns", "md"); obj.UID != "object-2" || len(last) != maxReplicas || fail != nil {
 		t.Fatalf("the next object of the name: %+v, %d replicas, %+v", obj, len(last), fail)
 	}
 	for i := range maxObjects {
-		p.ran(fmt.Sprintf("md-%d", i), "object", r)
+		p.ran("team-a", fmt.Sprintf("md-%d", i), "object", r)
 	}
 	if obj, _, _ = p.of("ns", "md"); obj.UID != "" || len(p.byID) != maxObjects {
 		t.Fatalf("%d objects are remembered, the oldest among them: %+v", len(p.byID), obj)

@@ -22,8 +22,6 @@ import (
 
 const (
 	followEvery = 200 * time.Millisecond
-	// keepGoneLogs is how many deleted objects' logs stay readable.
-	keepGoneLogs = 100
 )
 
 func (t *Target) logPath(object string, index int) string {
@@ -235,31 +233,4 @@ func (f *follower) Close() error {
 		return nil
 	}
 	return f.file.Close()
-}
-
-// pruneLogs removes the oldest logs of objects that are gone. Called under
-// the lock.
-func (t *Target) pruneLogs() {
-	root := filepath.Join(t.cfg.DataDir, "logs")
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		return // there are none
-	}
-	type old struct {
-		path string
-		at   time.Time
-	}
-	var gone []old
-	for _, e := range entries {
-		info, err := e.Info()
-		if err == nil && t.objects[e.Name()] == nil {
-			gone = append(gone, old{filepath.Join(root, e.Name()), info.ModTime()})
-		}
-	}
-	slices.SortFunc(gone, func(a, b old) int { return b.at.Compare(a.at) })
-	for _, g := range gone[min(len(gone), keepGoneLogs):] {
-		if err := os.RemoveAll(g.path); err != nil {
-			t.log.Warn("cannot remove old logs", "err", err)
-		}
-	}
 }

@@ -161,7 +161,7 @@ func (t *Target) removeObject(o *object, removed *[]delivery.Status) {
 	if err := t.cleanAfter(o.rec); err != nil {
 		t.log.Warn("cannot remove an engine's directory", "object", o.rec.Name, "err", err)
 	}
-	t.pruneLogs()
+	t.pruneLogs(o.rec)
 }
 
 // cleanAfter removes the engine's directory, and with the tenant's last object

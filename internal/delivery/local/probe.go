@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"modeldock.io/internal/delivery"
 	"modeldock.io/internal/delivery/engine"
 )
 
@@ -71,24 +72,17 @@ func (p prober) identity(ctx context.Context, plan engine.Plan) (string, error) 
 	for _, m := range list.Data {
 		ids = append(ids, m.ID)
 		if m.ID == plan.Upstream || m.ID == plan.Upstream+":latest" {
-			return identityOf(m.ID, m.OwnedBy), nil
+			return delivery.Identity(m.ID, m.OwnedBy), nil
 		}
 	}
 	if plan.NeedsName {
-		return "", fmt.Errorf("the engine serves %q and not %q", ids, plan.Upstream)
+		return "", fmt.Errorf("the engine serves %s and not %q", delivery.Identity(fmt.Sprintf("%q", ids), ""), plan.Upstream)
 	}
 	if len(list.Data) == 0 {
 		return "unknown (it lists no model)", nil
 	}
 	slices.Sort(ids)
-	return identityOf(ids[0], ""), nil
-}
-
-func identityOf(id, ownedBy string) string {
-	if ownedBy == "" {
-		return id
-	}
-	return id + " (owned by " + ownedBy + ")"
+	return delivery.Identity(ids[0], ""), nil
 }
 
 // asleep asks an engine whether it sleeps.

@@ -105,12 +105,12 @@ func namesCard(e v1alpha1.Engine) bool {
 }
 
 // modelOf translates back what the presets know. The kubelet expands $(NAME)
-// in commands and variables; the presets do not, so what a tenant wrote is
-// protected from it.
+// in commands and variables and makes one $ of two; the presets do not, so what
+// a tenant wrote is protected from it: every $ is doubled but those of the
+// presets' own placeholders.
 func modelOf(m *v1alpha1.ModelService, g GPU) modelspec.Model {
-	literal := func(s string) string {
-		return strings.ReplaceAll(strings.ReplaceAll(s, "$(", "$$("), "${GPU_UUID}", g.cardReference())
-	}
+	literal := strings.NewReplacer("${PORT}", "${PORT}", "${MODEL}", "${MODEL}", "${MODEL_NAME}", "${MODEL_NAME}",
+		"${GPU_UUID}", g.cardReference(), "$", "$$").Replace
 	words := func(list []string) []string {
 		var out []string
 		for _, w := range list {
@@ -123,7 +123,7 @@ func modelOf(m *v1alpha1.ModelService, g GPU) modelspec.Model {
 		env[v.Name] = literal(v.Value)
 	}
 	return modelspec.Model{
-		Name: m.Spec.Model.Name, Version: m.Spec.Model.Version, Source: m.Spec.Model.Source,
+		Name: m.Spec.Model.Name, Version: m.Spec.Model.Version, Source: literal(m.Spec.Model.Source),
 		Engine: modelspec.Engine(m.Spec.Engine.Kind), HealthPath: m.Spec.Engine.HealthPath,
 		Command: words(m.Spec.Engine.Command), Args: words(m.Spec.Engine.Args), Env: env,
 		GPUMemory: m.Spec.GPU.MemoryMiB, GPUs: int(cardsOf(m.Spec.GPU)),

@@ -29,6 +29,8 @@ type document struct {
 	// TakenBack came later: to a gateway that does not know them, a name may
 	// mean another owner's model.
 	TakenBack []traffic.GrantKey `json:",omitempty"`
+	// Crowded came later: a gateway that does not know them answers 404.
+	Crowded []string `json:",omitempty"`
 }
 
 type tenantLimits struct {
@@ -46,6 +48,7 @@ func encode(s *traffic.Snapshot) (body []byte, tag string, err error) {
 		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.RequestID, b.RequestID))
 	})
 	d.Grants, d.TakenBack = inOrder(s.Grants), inOrder(s.TakenBack)
+	d.Crowded = slices.Sorted(maps.Keys(s.Crowded))
 	for tenant, names := range s.Owned {
 		d.Owned[tenant] = slices.Sorted(maps.Keys(names))
 	}
@@ -87,6 +90,9 @@ func decode(body []byte) (*traffic.Snapshot, error) {
 			s.Limits = make(map[string]traffic.Limits, len(d.Limits))
 		}
 		s.Limits[l.Tenant] = l.Limits
+	}
+	if len(d.Crowded) > 0 {
+		s.Crowded = set(d.Crowded)
 	}
 	for tenant, names := range d.Owned {
 		s.Owned[tenant] = set(names)

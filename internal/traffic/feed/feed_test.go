@@ -33,6 +33,7 @@ func snapshotOf(models ...string) *traffic.Snapshot {
 		Grants:    map[traffic.GrantKey]struct{}{{Owner: "a", Model: "m", Grantee: "b"}: {}},
 		TakenBack: map[traffic.GrantKey]struct{}{{Owner: "a", Model: "n", Grantee: "b"}: {}},
 		Owned:     map[string]map[string]struct{}{"a": {"m": {}, "n": {}}},
+		Crowded:   map[string]struct{}{"a": {}},
 		Limits: map[string]traffic.Limits{
 			"a": {Together: traffic.Rates{RequestsPerMinute: 5, TokensPerDay: 9}, Window: 10 * time.Second, MaxClass: "batch"},
 			"b": {PerKey: traffic.Rates{Concurrency: 2}},

@@ -61,7 +61,7 @@ func (g *Gateway) unreached(x *exchange, err error, sending time.Time) error {
 		return x.gone()
 	}
 	// The error itself names addresses: it is for the log, not for the caller.
-	g.cfg.Logger.Warn("replica did not answer", "requestID", x.rec.RequestID, "endpoint", x.rec.EndpointUID, "error", err)
+	g.often.Warn("silent "+x.rec.Owner+"/"+x.rec.Model, "replica did not answer", "owner", x.rec.Owner, "model", x.rec.Model, "requestID", x.rec.RequestID, "endpoint", x.rec.EndpointUID, "error", err)
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return &failure{

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"modeldock.io/internal/outage"
 	"modeldock.io/internal/strictpath"
 	"modeldock.io/internal/traffic"
 	"modeldock.io/internal/traffic/cache"
@@ -98,6 +99,7 @@ type Gateway struct {
 	engines    *upstream.Pool
 	bodies     bodies
 	rejections rejections
+	often      *outage.Repeats // tells of what callers and engines can repeat at will
 	buffers    buffers
 	streams    sync.Pool // of *streamRelay
 	floods     sync.Pool // of *[wideSpace]byte
@@ -129,7 +131,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Pace.Rate <= 0 {
 		cfg.Pace.Rate = 16 << 10
 	}
-	g := &Gateway{cfg: cfg, starts: waitroom.NewStarts[route.Key](), engines: upstream.New(cfg.Clock, cfg.Verify)}
+	g := &Gateway{cfg: cfg, often: outage.NewRepeats(cfg.Logger, cfg.Clock), starts: waitroom.NewStarts[route.Key](), engines: upstream.New(cfg.Clock, cfg.Verify)}
 	g.bodies.room.most = cfg.BodyMemory
 	g.room = g.newRoom()
 	var err error

@@ -140,7 +140,9 @@ func (g *Gateway) SnapshotChanged() {
 			g.starts.Begin(k, now)
 		}
 	}
-	g.starts.Keep(func(k route.Key) bool { return view.version(k) != nil })
+	served := func(k route.Key) bool { return view.version(k) != nil }
+	g.starts.Keep(served)
+	g.wakes.keep(served)
 }
 
 // recheck looks by itself whether a line still makes sense.
@@ -173,7 +175,7 @@ func (i *index) fate(k route.Key) error {
 	if m := i.version(k); m != nil {
 		return hopeless(m)
 	}
-	return modelNotFound(k.Model)
+	return i.absent(k.Model, k.Owner, k.Model)
 }
 
 // Waiting tells for every version how many requests wait for it.

@@ -43,7 +43,9 @@ func (c *loadCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. Every version that takes requests
 // has a queue depth and a number of running ones, zero included, also while it
-// sleeps: an autoscaler must be able to tell "none" from "not known".
+// sleeps: an autoscaler must be able to tell "none" from "not known". One that
+// waits for budget has them only while it has callers: nothing scales it, and a
+// tenant may have thousands.
 func (c *loadCollector) Collect(ch chan<- prometheus.Metric) {
 	emit := func(desc *prometheus.Desc, k route.Key, v float64) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, k.Owner+"/"+k.Model, k.Version)
@@ -53,8 +55,10 @@ func (c *loadCollector) Collect(ch chan<- prometheus.Metric) {
 	if view, err := c.g.known(); err == nil {
 		for _, versions := range view.live {
 			for _, m := range versions {
-				depth[keyOf(m)] = 0
-				running[keyOf(m)] += 0
+				if !m.Pending {
+					depth[keyOf(m)] = 0
+					running[keyOf(m)] += 0
+				}
 			}
 		}
 	}

@@ -15,6 +15,8 @@ const (
 	// maxMeters bounds the combinations of tenant, model and version that are
 	// told apart, however many the snapshot has had over time.
 	maxMeters = 2000
+	// maxTenantMeters is one tenant's part of them.
+	maxTenantMeters = maxMeters / 4
 )
 
 // metrics are the gateway's figures for Prometheus.
@@ -33,6 +35,7 @@ type metrics struct {
 
 	mu     sync.RWMutex
 	meters map[meterKey]*meter
+	of     map[string]int // meters of each tenant
 }
 
 type meterKey struct{ tenant, model, version string }
@@ -94,7 +97,7 @@ func newMetrics(g *Gateway) (*metrics, error) {
 			Name: "modeldock_gateway_unrecorded_refusals_total",
 			Help: "Requests that were refused at once and left no record, because their tenant had too many of them.",
 		}),
-		meters: map[meterKey]*meter{},
+		meters: map[meterKey]*meter{}, of: map[string]int{},
 	}
 	if g.cfg.Registerer == nil {
 		return m, nil
@@ -139,9 +142,11 @@ func (m *metrics) meter(tenant, model, version string) *meter {
 	}
 	if len(m.meters) >= maxMeters {
 		k = meterKey{otherLabel, otherLabel, otherLabel}
-		if found = m.meters[k]; found != nil {
-			return found
-		}
+	} else if m.of[k.tenant] >= maxTenantMeters {
+		k = meterKey{k.tenant, otherLabel, otherLabel}
+	}
+	if found = m.meters[k]; found != nil {
+		return found
 	}
 	found = &meter{
 		firstByte:  m.firstByte.WithLabelValues(k.model, k.version),
@@ -152,6 +157,7 @@ func (m *metrics) meter(tenant, model, version string) *meter {
 		codes:      map[int]prometheus.Counter{},
 	}
 	m.meters[k] = found
+	m.of[k.tenant]++
 	return found
 }
 

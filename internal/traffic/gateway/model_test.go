@@ -69,6 +69,37 @@ func TestModelIsUnambiguous(t *testing.T) {
 	}
 }
 
+// A name that may belong to a waiting model beyond what is looked at is 503, to
+// be tried again; nobody else hears of it, and it has no metrics before it runs.
+func TestModelsOfACrowdedOwner(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.echo("team-a", "m1", "v1")
+	b.publish(func(s *traffic.Snapshot) {
+		s.Crowded = map[string]struct{}{"team-a": {}}
+		s.Owned["team-a"] = map[string]struct{}{"m1": {}, "beyond": {}, "waits": {}}
+		waits := model("team-a", "waits", "v1")
+		waits.Pending, waits.Failure = true, "its request waits for budget"
+		s.Models = append(s.Models, waits)
+		s.Grants = map[traffic.GrantKey]struct{}{{Owner: "team-a", Model: "beyond", Grantee: "team-b"}: {}}
+	})
+	for _, c := range []struct {
+		key, ask string
+		status   int
+	}{
+		{keyA, "beyond", 503}, {keyA, "waits", 503}, {keyB, "team-a/beyond", 503}, {keyB, "beyond", 503}, {keyA, "m1", 200},
+		{keyA, "m1@v2", 503}, {keyA, "never", 404}, {keyB, "team-a/waits", 404}, {keyB, "never", 404},
+	} {
+		got := b.chat(c.key, strings.Replace(helloChat, "m1", c.ask, 1))
+		if got.status != c.status || c.status == 503 && got.header.Get("Retry-After") == "" {
+			t.Errorf("%s by %s: %d, want %d: %s", c.ask, c.key, got.status, c.status, got.body)
+		}
+	}
+	if m := b.metrics("modeldock_gateway_queue_depth"); len(m) != 2 {
+		t.Errorf("queues of %v, want those of m1 and m2", m)
+	}
+}
+
 // TestWhoseModel walks the rules by which a name finds a model.
 func TestWhoseModel(t *testing.T) {
 	t.Parallel()

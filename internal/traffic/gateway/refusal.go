@@ -34,6 +34,17 @@ func hopeless(m *traffic.Model) error {
 	}
 }
 
+// notLookedAt is what a caller hears of a model that may be one of those of a
+// crowded owner. 404 would be final for clients.
+func notLookedAt(written, owner string) error {
+	return &failure{
+		status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "model_unknown", param: "model", outcome: traffic.NotFound,
+		message: fmt.Sprintf("the model %.200q is not served: more models of %s wait for budget than are looked at one by one, and it is one of them unless it was released; "+
+			"\"modeldock list\" shows its owner which wait", written, owner),
+		retryAfter: 60 * time.Second,
+	}
+}
+
 // remaining is how long a request will wait that has this outlook, as far as
 // is known: the rest of the model's start by its earlier ones, then those who
 // come first at the pace of late.

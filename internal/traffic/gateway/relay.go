@@ -88,7 +88,7 @@ func (x *exchange) sourceFailed(err error) error {
 	if x.r.Context().Err() != nil {
 		return x.gone()
 	}
-	x.g.cfg.Logger.Warn("replica broke off its answer", "requestID", x.rec.RequestID, "endpoint", x.rec.EndpointUID, "error", err)
+	x.g.often.Warn("broke off "+x.rec.Owner+"/"+x.rec.Model, "replica broke off its answer", "owner", x.rec.Owner, "model", x.rec.Model, "requestID", x.rec.RequestID, "endpoint", x.rec.EndpointUID, "error", err)
 	return &failure{
 		status: http.StatusBadGateway, kind: typeServer, code: "upstream_cut", outcome: traffic.UpstreamCut,
 		message: "the model's replica stopped before its answer was complete; what came so far is not the whole answer",

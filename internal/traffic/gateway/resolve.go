@@ -47,7 +47,7 @@ func (i *index) resolve(key *traffic.Key, n modelName) ([]*traffic.Model, error)
 		}
 	}
 	if len(found) == 0 {
-		return nil, modelNotFound(n.written)
+		return nil, i.absent(n.written, owner, n.name)
 	}
 	return found, nil
 }
@@ -88,6 +88,16 @@ func (i *index) ownerOf(key *traffic.Key, n modelName) (string, error) {
 		return owners[0], nil
 	}
 	return "", ambiguousModel(n, owners)
+}
+
+// absent says that a model is not known: it does not exist, or it may be one of
+// those that wait for budget, of which its owner has more than are looked at.
+func (i *index) absent(written, owner, name string) error {
+	_, crowded := i.snapshot.Crowded[owner]
+	if _, ever := i.snapshot.Owned[owner][name]; crowded && ever {
+		return notLookedAt(written, owner)
+	}
+	return modelNotFound(written)
 }
 
 func (i *index) mayUse(owner, model, grantee string) bool {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -52,6 +53,13 @@ func (w *wakes) ready(k route.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.last, k)
+}
+
+// keep forgets the versions that are not served any more.
+func (w *wakes) keep(served func(route.Key) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.last, func(k route.Key, _ wakeCall) bool { return !served(k) })
 }
 
 // wakeUp asks for a replica of a version that has callers and none ready.

@@ -7,7 +7,95 @@ package mysqlquery
 
 import (
 	"context"
+	"database/sql"
 )
+
+const firstWaiting = `-- name: FirstWaiting :many
+SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
+FROM reservation
+WHERE tenant = ? AND state = 'waiting'
+ORDER BY priority DESC, seq LIMIT ?
+`
+
+type FirstWaitingParams struct {
+	Tenant string
+	Limit  int32
+}
+
+type FirstWaitingRow struct {
+	Seq                int64
+	Tenant             string
+	ID                 string
+	Revision           int64
+	Generation         int64
+	Cost               int64
+	Priority           int64
+	Need               int64
+	ModelName          string
+	ModelVersion       string
+	Spec               []byte
+	SpecHash           string
+	State              string
+	Pool               string
+	Node               string
+	Held               int64
+	Submits            int64
+	CreatedAt          int64
+	ReservedAt         sql.NullInt64
+	ReleaseRequestedAt sql.NullInt64
+	ReleasedAt         sql.NullInt64
+	ExpiresAt          int64
+	Funded             int64
+}
+
+// The head of one tenant's own queue.
+func (q *Queries) FirstWaiting(ctx context.Context, arg FirstWaitingParams) ([]FirstWaitingRow, error) {
+	rows, err := q.db.QueryContext(ctx, firstWaiting, arg.Tenant, arg.Limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FirstWaitingRow
+	for rows.Next() {
+		var i FirstWaitingRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Tenant,
+			&i.ID,
+			&i.Revision,
+			&i.Generation,
+			&i.Cost,
+			&i.Priority,
+			&i.Need,
+			&i.ModelName,
+			&i.ModelVersion,
+			&i.Spec,
+			&i.SpecHash,
+			&i.State,
+			&i.Pool,
+			&i.Node,
+			&i.Held,
+			&i.Submits,
+			&i.CreatedAt,
+			&i.ReservedAt,
+			&i.ReleaseRequestedAt,
+			&i.ReleasedAt,
+			&i.ExpiresAt,
+			&i.Funded,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
 
 const queueAfter = `-- name: QueueAfter :many
 SELECT seq, tenant, id, priority, need, pool, created_at, expires_at

@@ -9,6 +9,40 @@ import (
 	"context"
 )
 
+const countsWaiting = `-- name: CountsWaiting :many
+SELECT q.tenant, (SELECT COUNT(*) FROM reservation x WHERE x.tenant = q.tenant AND x.state = 'waiting') AS waiting
+FROM tenant_quota q
+`
+
+type CountsWaitingRow struct {
+	Tenant  string
+	Waiting int64
+}
+
+// How many requests of each tenant wait; zero for most.
+func (q *Queries) CountsWaiting(ctx context.Context) ([]CountsWaitingRow, error) {
+	rows, err := q.db.QueryContext(ctx, countsWaiting)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountsWaitingRow
+	for rows.Next() {
+		var i CountsWaitingRow
+		if err := rows.Scan(&i.Tenant, &i.Waiting); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const openHeads = `-- name: OpenHeads :many
 SELECT r.seq, r.tenant, r.id, r.priority, r.need, r.pool, r.created_at, r.expires_at
 FROM tenant_quota q JOIN reservation r ON r.seq = (

@@ -9,6 +9,65 @@ import (
 	"context"
 )
 
+const firstWaiting = `-- name: FirstWaiting :many
+SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash, state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded FROM reservation
+WHERE tenant = ?1 AND state = 'waiting'
+ORDER BY priority DESC, seq LIMIT ?2
+`
+
+type FirstWaitingParams struct {
+	Tenant  string
+	MaxRows int64
+}
+
+// The head of one tenant's own queue.
+func (q *Queries) FirstWaiting(ctx context.Context, arg FirstWaitingParams) ([]Reservation, error) {
+	rows, err := q.db.QueryContext(ctx, firstWaiting, arg.Tenant, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Reservation
+	for rows.Next() {
+		var i Reservation
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Tenant,
+			&i.ID,
+			&i.Revision,
+			&i.Generation,
+			&i.Cost,
+			&i.Priority,
+			&i.Need,
+			&i.ModelName,
+			&i.ModelVersion,
+			&i.Spec,
+			&i.SpecHash,
+			&i.State,
+			&i.Pool,
+			&i.Node,
+			&i.Held,
+			&i.Submits,
+			&i.CreatedAt,
+			&i.ReservedAt,
+			&i.ReleaseRequestedAt,
+			&i.ReleasedAt,
+			&i.ExpiresAt,
+			&i.Funded,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const queueAfter = `-- name: QueueAfter :many
 SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
 FROM reservation

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -74,11 +73,12 @@ func (e *Engine) complete(w http.ResponseWriter, r *http.Request, in request, s 
 		e.stream(w, r, in, a, s, head)
 		return
 	}
+	a = a.cut(maxWhole)
 	if !e.generateAll(r.Context(), a) {
 		return
 	}
 	head["object"] = s.object
-	head["choices"] = []any{s.full(strings.Join(a.tokens, ""), a.finish)}
+	head["choices"] = []any{s.full(a.text(), a.finish)}
 	head["usage"] = a.usage()
 	reply(w, head)
 }
@@ -98,8 +98,8 @@ func (e *Engine) stream(w http.ResponseWriter, r *http.Request, in request, a an
 	}
 	w.WriteHeader(http.StatusOK)
 	_ = http.NewResponseController(w).Flush()
-	for i, token := range a.tokens {
-		if !e.pace(r.Context(), i) || (i == 0 && s.first != nil && !send([]any{s.first}, nil)) || !send([]any{s.delta(token)}, nil) {
+	for i := range a.tokens {
+		if !e.pace(r.Context(), i) || (i == 0 && s.first != nil && !send([]any{s.first}, nil)) || !send([]any{s.delta(a.token(i))}, nil) {
 			e.metrics.cancelled.Inc()
 			return
 		}

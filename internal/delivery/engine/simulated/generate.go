@@ -72,40 +72,58 @@ func textOf(raw json.RawMessage) string {
 	return b.String()
 }
 
-// answer is what will be generated, known before it is paced out.
+// maxWhole is how many tokens an answer may have that is sent, or repeated, in
+// one piece: it has to be in memory, a stream of tokens has not.
+const maxWhole = 100_000
+
+// answer is what will be generated, known before it is paced out. It is never
+// kept as text, however long it is.
 type answer struct {
-	tokens       []string
-	finish       string // stop, or length where the request's limit cut it
+	tokens       int
+	start        int    // first word
+	finish       string // stop, or length where a limit cut it
 	promptTokens int
 }
 
 func (e *Engine) answerTo(r request) answer {
 	prompt := r.promptText()
-	a := answer{finish: "stop", promptTokens: max(1, len(strings.Fields(prompt)))}
-	n := e.opts.Tokens
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(prompt))
+	a := answer{tokens: e.opts.Tokens, start: int(h.Sum32()) % len(words), finish: "stop", promptTokens: max(1, len(strings.Fields(prompt)))}
 	for _, limit := range []*int{r.MaxTokens, r.MaxCompletionTokens, r.MaxOutputTokens} {
-		if limit != nil && *limit >= 1 && *limit < n {
-			n, a.finish = *limit, "length"
+		if limit != nil && *limit >= 1 {
+			a = a.cut(*limit)
 		}
 	}
-	a.tokens = wordsFor(prompt, n)
 	return a
 }
 
-// wordsFor is deterministic: the same prompt always gets the same answer.
-func wordsFor(prompt string, n int) []string {
-	words := strings.Fields("the simulated model answers with words that mean nothing but arrive one by one as real tokens would and so show how a stream behaves from the first chunk to the last")
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(prompt))
-	start := int(h.Sum32()) % len(words)
-	out := make([]string, n)
-	for i := range out {
-		out[i] = words[(start+i)%len(words)]
-		if i > 0 {
-			out[i] = " " + out[i]
-		}
+// cut returns the answer with most tokens at most.
+func (a answer) cut(most int) answer {
+	if most < a.tokens {
+		a.tokens, a.finish = most, "length"
 	}
-	return out
+	return a
+}
+
+var words = strings.Fields("the simulated model answers with words that mean nothing but arrive one by one as real tokens would and so show how a stream behaves from the first chunk to the last")
+
+// token is deterministic: the same prompt always gets the same answer.
+func (a answer) token(i int) string {
+	word := words[(a.start+i%len(words))%len(words)]
+	if i > 0 {
+		return " " + word
+	}
+	return word
+}
+
+// text is the whole answer, of which maxWhole bounds the length.
+func (a answer) text() string {
+	var b strings.Builder
+	for i := range a.tokens {
+		b.WriteString(a.token(i))
+	}
+	return b.String()
 }
 
 // pace waits for token i; false if the caller left first.
@@ -143,7 +161,7 @@ func (e *Engine) generateAll(ctx context.Context, a answer) bool {
 func (a answer) usage() map[string]any {
 	return map[string]any{
 		"prompt_tokens":     a.promptTokens,
-		"completion_tokens": len(a.tokens),
-		"total_tokens":      a.promptTokens + len(a.tokens),
+		"completion_tokens": a.tokens,
+		"total_tokens":      a.promptTokens + a.tokens,
 	}
 }

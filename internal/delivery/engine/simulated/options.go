@@ -81,7 +81,7 @@ func FlagSet(o *Options) *flag.FlagSet {
 	f.DurationVar(&o.LoadTime, "load-time", 200*time.Millisecond, "how long loading takes")
 	f.DurationVar(&o.TTFT, "ttft", 20*time.Millisecond, "time to the first token")
 	f.DurationVar(&o.TokenTime, "token-time", 5*time.Millisecond, "time per further token")
-	f.IntVar(&o.Tokens, "tokens", 32, "tokens of an answer, unless the request asks for fewer")
+	f.IntVar(&o.Tokens, "tokens", 32, "tokens of an answer, unless the request asks for fewer; answers that are no stream of chat or completions have 100000 at most")
 	f.IntVar(&o.Concurrency, "concurrency", 16, "requests that run at once; more wait")
 	f.Int64Var(&o.MemoryMiB, "memory", 0, "MiB shown as used in /metrics")
 	f.DurationVar(&o.StopTime, "stop-time", 30*time.Second, "how long running requests may take to finish after SIGTERM")

@@ -43,7 +43,7 @@ func outputText(text string) map[string]any {
 
 func (a answer) responseUsage() map[string]any {
 	return map[string]any{
-		"input_tokens": a.promptTokens, "output_tokens": len(a.tokens), "total_tokens": a.promptTokens + len(a.tokens),
+		"input_tokens": a.promptTokens, "output_tokens": a.tokens, "total_tokens": a.promptTokens + a.tokens,
 		"input_tokens_details": map[string]any{"cached_tokens": 0}, "output_tokens_details": map[string]any{"reasoning_tokens": 0},
 	}
 }
@@ -54,7 +54,7 @@ func (a answer) finished(in request, id, item string) map[string]any {
 	if a.finish == "length" {
 		status = "incomplete"
 	}
-	r := responseOf(in, id, status, []any{messageItem(item, status, strings.Join(a.tokens, ""))})
+	r := responseOf(in, id, status, []any{messageItem(item, status, a.text())})
 	if a.finish == "length" {
 		r["incomplete_details"] = map[string]any{"reason": "max_output_tokens"}
 	}
@@ -67,7 +67,7 @@ func (e *Engine) responses(w http.ResponseWriter, r *http.Request, in request) {
 		fail(w, http.StatusBadRequest, "invalid_request_error", "input is missing")
 		return
 	}
-	a, id, item := e.answerTo(in), "resp_"+rand.Text(), "msg_"+rand.Text()
+	a, id, item := e.answerTo(in).cut(maxWhole), "resp_"+rand.Text(), "msg_"+rand.Text()
 	if in.Stream {
 		e.streamResponse(w, r, in, a, id, item)
 		return
@@ -100,8 +100,8 @@ func (e *Engine) streamResponse(w http.ResponseWriter, r *http.Request, in reque
 	opened["content"] = []any{} // its one part follows
 	send("response.output_item.added", map[string]any{"output_index": 0, "item": opened})
 	send("response.content_part.added", at(map[string]any{"part": outputText("")}))
-	for i, token := range a.tokens {
-		if !e.pace(r.Context(), i) || !send("response.output_text.delta", at(map[string]any{"delta": token, "logprobs": []any{}})) {
+	for i := range a.tokens {
+		if !e.pace(r.Context(), i) || !send("response.output_text.delta", at(map[string]any{"delta": a.token(i), "logprobs": []any{}})) {
 			e.metrics.cancelled.Inc()
 			return
 		}
@@ -112,7 +112,7 @@ func (e *Engine) streamResponse(w http.ResponseWriter, r *http.Request, in reque
 		}
 	}
 	e.metrics.prompted.Add(float64(a.promptTokens))
-	text := strings.Join(a.tokens, "")
+	text := a.text()
 	send("response.output_text.done", at(map[string]any{"text": text, "logprobs": []any{}}))
 	send("response.content_part.done", at(map[string]any{"part": outputText(text)}))
 	last := a.finished(in, id, item)

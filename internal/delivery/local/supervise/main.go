@@ -116,7 +116,9 @@ func (s *supervisor) start(spec Spec, log *logFile) error {
 		}
 	}
 	log.Note("starting " + spec.Command[0])
+	restore := offerToOOMKiller(log)
 	pid, err := syscall.ForkExec(spec.program(), spec.Command, attr)
+	restore()
 	if err != nil {
 		return fmt.Errorf("start %s: %w", spec.Command[0], err)
 	}

@@ -191,3 +191,18 @@ func untilLogged(t *testing.T, spec Spec, line string) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// When memory is used up, the kernel ends engines before it ends us.
+func TestEnginesEndFirstWithoutMemory(t *testing.T) {
+	t.Parallel()
+	own, err := os.ReadFile(oomFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := strings.TrimSpace(string(own))
+	// The supervisor's own is back a moment after the start.
+	p, _ := start(t, `cat /proc/self/oom_score_adj; until [ "$(cat /proc/$PPID/oom_score_adj)" = "`+ours+`" ]; do sleep 0.01; done`)
+	if e := ended(t, p); len(e.Tail) != 1 || e.Tail[0] != "500" {
+		t.Fatalf("with %s ourselves: %+v", ours, e)
+	}
+}

@@ -6,3 +6,11 @@ WHERE state = 'waiting' AND tenant = sqlc.arg(tenant) AND priority <= sqlc.arg(p
   AND (priority < sqlc.arg(priority) OR seq > sqlc.arg(seq))
   AND (need <= sqlc.arg(fits) OR created_at <= sqlc.arg(old))
 ORDER BY priority DESC, seq LIMIT ?;
+
+-- name: FirstWaiting :many
+-- The head of one tenant's own queue.
+SELECT seq, tenant, id, revision, generation, cost, priority, need, model_name, model_version, spec, spec_hash,
+  state, pool, node, held, submits, created_at, reserved_at, release_requested_at, released_at, expires_at, funded
+FROM reservation
+WHERE tenant = sqlc.arg(tenant) AND state = 'waiting'
+ORDER BY priority DESC, seq LIMIT ?;

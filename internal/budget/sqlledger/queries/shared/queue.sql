@@ -15,3 +15,8 @@ WHERE q.cap > q.used;
 -- The slow form, of all tenants: for explaining, and as the walk's checker.
 SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
 FROM reservation WHERE state = 'waiting' ORDER BY priority DESC, seq;
+
+-- name: CountsWaiting :many
+-- How many requests of each tenant wait; zero for most.
+SELECT q.tenant, (SELECT COUNT(*) FROM reservation x WHERE x.tenant = q.tenant AND x.state = 'waiting') AS waiting
+FROM tenant_quota q;

@@ -6,3 +6,9 @@ WHERE state = 'waiting' AND tenant = sqlc.arg(tenant) AND priority <= sqlc.arg(p
   AND (priority < sqlc.arg(priority) OR seq > sqlc.arg(seq))
   AND (need <= sqlc.arg(fits) OR created_at <= sqlc.arg(old))
 ORDER BY priority DESC, seq LIMIT sqlc.arg(max_rows);
+
+-- name: FirstWaiting :many
+-- The head of one tenant's own queue.
+SELECT * FROM reservation
+WHERE tenant = sqlc.arg(tenant) AND state = 'waiting'
+ORDER BY priority DESC, seq LIMIT sqlc.arg(max_rows);
