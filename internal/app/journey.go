@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/traffic"
@@ -79,7 +80,19 @@ func (j *journeys) tell(ctx context.Context, ref budget.Ref, i traffic.Inference
 	}
 	j.spans.Tell(spans.Journey{
 		Ledger: incarnation, Tenant: ref.Tenant, ID: ref.ID, Model: r.Model.Name + "@" + r.Model.Version, ObjectUID: bound.UID, EndpointUID: i.EndpointUID, InferenceID: i.RequestID,
-		SubmittedAt: r.CreatedAt, ReservedAt: r.ReservedAt, DeliveredAt: bound.BoundAt, ReadyAt: bound.FirstReadyAt, CalledAt: i.ReceivedAt, FirstChunkAt: i.FirstContentAt,
+		SubmittedAt: r.CreatedAt, ReservedAt: r.ReservedAt, DeliveredAt: bound.BoundAt, ReadyAt: readyBefore(bound, i), CalledAt: i.ReceivedAt, FirstChunkAt: i.FirstContentAt,
 	})
 	return nil
+}
+
+// readyBefore is when the first replica was ready. That is written down a while
+// after it was; the call that it answered proves that it was by then.
+func readyBefore(bound budget.Binding, call traffic.Inference) time.Time {
+	if bound.EverReady && !bound.FirstReadyAt.After(call.SentAt) {
+		return bound.FirstReadyAt
+	}
+	if call.SentAt.Before(bound.BoundAt) {
+		return bound.BoundAt
+	}
+	return call.SentAt
 }

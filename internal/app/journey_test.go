@@ -13,6 +13,9 @@ import (
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"modeldock.io/internal/budget"
+	"modeldock.io/internal/traffic"
 )
 
 // collected is an OpenTelemetry collector that keeps what it is sent.
@@ -99,6 +102,26 @@ func TestOneTraceFromSubmitToFirstChunk(t *testing.T) {
 	for _, call := range calls {
 		if len(call.Links) != 1 || !bytes.Equal(call.Links[0].TraceId, root.TraceId) || !bytes.Equal(call.Links[0].SpanId, root.SpanId) {
 			t.Errorf("the call is linked to %v, not to %x", call.Links, root.TraceId)
+		}
+	}
+}
+
+// A call may be answered before anybody wrote down that its model is ready.
+func TestReadinessIsNoLaterThanTheCall(t *testing.T) {
+	t.Parallel()
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	call := traffic.Inference{SentAt: at(10)}
+	for _, c := range []struct {
+		bound budget.Binding
+		want  int64
+	}{
+		{budget.Binding{BoundAt: at(1), EverReady: true, FirstReadyAt: at(5)}, 5},
+		{budget.Binding{BoundAt: at(1), EverReady: true, FirstReadyAt: at(11)}, 10},
+		{budget.Binding{BoundAt: at(1)}, 10},
+		{budget.Binding{BoundAt: at(12)}, 12},
+	} {
+		if got := readyBefore(c.bound, call); !got.Equal(at(c.want)) {
+			t.Errorf("%+v: ready at %d, want %d", c.bound, got.Unix(), c.want)
 		}
 	}
 }
