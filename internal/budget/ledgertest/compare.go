@@ -97,6 +97,9 @@ func withoutNumbers(answer any) any {
 	case budget.Reservation:
 		v.Seq = 0
 		return v
+	case budget.Waiters:
+		v.Requests = withoutNumbers(v.Requests).([]budget.Reservation)
+		return v
 	case []budget.Reservation:
 		all := slices.Clone(v)
 		for i := range all {

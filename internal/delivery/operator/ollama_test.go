@@ -13,11 +13,12 @@ import (
 )
 
 // fakeOllama is a server that ends on SIGTERM, and a client that notes what it
-// was asked for.
+// was asked for and has an answer once the server serves.
 const fakeOllama = `#!/bin/sh
 echo "$@" >>"$NOTES"
 case "$1" in
-serve) trap 'echo stopped >>"$NOTES"; exit 0' TERM; while :; do sleep 0.05; done ;;
+serve) trap 'echo stopped >>"$NOTES"; exit 0' TERM; echo serves >>"$NOTES"; while :; do sleep 0.05; done ;;
+list) grep -qx serves "$NOTES" ;;
 show) exit 1 ;;
 pull) exit "$PULL" ;;
 esac
