@@ -88,6 +88,9 @@ type Config struct {
 	// NoAutoscaler says why no autoscaler of Kubernetes scales models here; empty:
 	// one may.
 	NoAutoscaler string
+	// Known tells the server whose answer to a request is, as soon as that is
+	// known; nil: it does not ask.
+	Known func(ctx context.Context, whose string)
 	// OnLoopback tells that only this machine can reach the listener.
 	OnLoopback bool
 	// BodyTime is how long a body may take to arrive; zero: a minute.
@@ -138,7 +141,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.recoverPanics, keptNowhere, s.readOneWay, fromOutside, endTurn, s.limitBody)
+	e.Use(s.recoverPanics, keptNowhere, s.limitBody, s.readOneWay, fromOutside, endTurn)
 	e.NoRoute(func(c *gin.Context) { s.fail(c, notFound("no such path: %s", c.Request.URL.Path)) })
 	e.NoMethod(func(c *gin.Context) {
 		s.fail(c, &problem{http.StatusMethodNotAllowed, codeMethod, c.Request.Method + " is not allowed on " + c.Request.URL.Path + "; see the Allow header", ""})
@@ -181,12 +184,12 @@ func (s *Server) limitBody(c *gin.Context) {
 	case simulatePath:
 		limit = maxTrace
 	}
+	c.Request.Body = s.inTime(c, http.MaxBytesReader(c.Writer, c.Request.Body, limit))
 	if c.Request.ContentLength > limit {
 		c.Header("Connection", "close")
 		s.fail(c, &http.MaxBytesError{Limit: limit})
 		return
 	}
-	c.Request.Body = s.inTime(c, http.MaxBytesReader(c.Writer, c.Request.Body, limit))
 	c.Next()
 }
 

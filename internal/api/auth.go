@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -57,6 +58,9 @@ func (s *Server) authenticate(c *gin.Context) {
 	}
 	s.away.Works()
 	c.Set(principalKey, p)
+	if s.Known != nil {
+		s.Known(c.Request.Context(), cmp.Or(p.Tenant, p.KeyID))
+	}
 	if c.Request.Method == http.MethodGet {
 		_, _ = io.Copy(io.Discard, c.Request.Body) // a body that nobody reads would bound the answer, too: see inTime
 	}

@@ -35,13 +35,16 @@ func TestSlowBodiesEnd(t *testing.T) {
 		key, path string
 		status    int
 		code      string
+		more      int // bytes that it says it has
 	}{
-		"of somebody":         {b.a, "/requests", http.StatusRequestTimeout, "body_too_slow"},
-		"that signs in":       {"", "/session", http.StatusRequestTimeout, "body_too_slow"},
-		"of nobody":           {"mdk_nobody_0123456789abcdef0123456789abcdef", "/requests", http.StatusUnauthorized, "unauthorised"},
-		"that nobody asks of": {b.a, "/nowhere", http.StatusNotFound, "not_found"},
+		"of somebody":         {b.a, "/requests", http.StatusRequestTimeout, "body_too_slow", 0},
+		"that signs in":       {"", "/session", http.StatusRequestTimeout, "body_too_slow", 0},
+		"of nobody":           {"mdk_nobody_0123456789abcdef0123456789abcdef", "/requests", http.StatusUnauthorized, "unauthorised", 0},
+		"that nobody asks of": {b.a, "/nowhere", http.StatusNotFound, "not_found", 0},
+		"that is too large":   {"", "/requests", http.StatusRequestEntityTooLarge, "body_too_large", MaxBody},
+		"on a tricky path":    {"", "/requests/%2e%2e/x", http.StatusBadRequest, "invalid", 0},
 	} {
-		conn := b.connected(c.key, c.path, `{"id":`, 1000)
+		conn := b.connected(c.key, c.path, `{"id":`, 1000+c.more)
 		reader := bufio.NewReader(conn)
 		resp, err := http.ReadResponse(reader, nil)
 		b.ok(err)

@@ -129,6 +129,7 @@ func (c *control) apiConfig() api.Config {
 	return api.Config{
 		Ledger: c.ledger, Evidence: c.ledger, Target: c.target,
 		ArgsOutside: engine.ArgsOutsidePreset, CheckSource: engine.CheckSource, Hub: c.hub, Clock: c.clock, Logger: c.log,
+		Known:       gateway.AnswerFor,
 		Diagnostics: func(context.Context) []openapi.DiagnosticPart { return c.health.parts() },
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"modeldock.io/internal/fair"
 )
 
 // Waiters are requests that wait.
@@ -18,7 +20,7 @@ type Waiters struct {
 // tenant's own queue; held says how long that is, and has no empty ones.
 func PickWaiters(held map[string]int64, most int, head func(tenant string, n int64) ([]Reservation, error)) (Waiters, error) {
 	var w Waiters
-	share := max(1, EvenShare(slices.Collect(maps.Values(held)), int64(most)))
+	share := max(1, fair.EvenShare(slices.Collect(maps.Values(held)), int64(most)))
 	for tenant, n := range held {
 		if n > share {
 			if w.More == nil {

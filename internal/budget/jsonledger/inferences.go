@@ -9,6 +9,7 @@ import (
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/evidence"
+	"modeldock.io/internal/fair"
 	"modeldock.io/internal/traffic"
 )
 
@@ -135,7 +136,7 @@ func (l *Ledger) Prune(ctx context.Context, maxAge time.Duration, maxRows int64)
 			for _, i := range s.Inferences {
 				held[i.Tenant]++
 			}
-			share, kept := budget.EvenShare(slices.Collect(maps.Values(held)), maxRows), map[string]int64{}
+			share, kept := fair.EvenShare(slices.Collect(maps.Values(held)), maxRows), map[string]int64{}
 			s.Inferences = slices.DeleteFunc(s.Inferences, func(i traffic.Inference) bool {
 				kept[i.Tenant]++
 				return kept[i.Tenant] > share

@@ -7,6 +7,7 @@ import (
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/sqlledger/sqlitequery"
+	"modeldock.io/internal/fair"
 	"modeldock.io/internal/traffic"
 )
 
@@ -106,7 +107,7 @@ func surplusOf(ctx context.Context, q queries, most int64) ([]sqlitequery.PruneT
 	for _, h := range holders {
 		held = append(held, h.Records)
 	}
-	share := budget.EvenShare(held, most)
+	share := fair.EvenShare(held, most)
 	var surplus []sqlitequery.PruneTenantFromParams
 	for _, h := range holders {
 		if h.Records <= share {

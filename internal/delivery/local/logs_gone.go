@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"modeldock.io/internal/budget"
+	"modeldock.io/internal/fair"
 )
 
 const (
@@ -32,7 +32,7 @@ func surplusLogs(gone []goneLogs, keep int) []goneLogs {
 	for _, g := range gone {
 		held[g.tenant]++
 	}
-	share := max(1, budget.EvenShare(slices.Collect(maps.Values(held)), int64(keep)))
+	share := max(1, fair.EvenShare(slices.Collect(maps.Values(held)), int64(keep)))
 	slices.SortFunc(gone, func(a, b goneLogs) int { return b.at.Compare(a.at) })
 	kept := map[string]int64{}
 	return slices.DeleteFunc(gone, func(g goneLogs) bool {

@@ -219,12 +219,27 @@ func (c *Connections) source(conn net.Conn) netip.Prefix {
 			return netip.Prefix{}
 		}
 	}
+	return networkOf(addr)
+}
+
+// networkOf is what counts as one address: of IPv6 64 bits.
+func networkOf(addr netip.Addr) netip.Prefix {
+	addr = addr.Unmap().WithZone("")
 	bits := 32
 	if addr.Is6() {
 		bits = 64
 	}
 	network, _ := addr.Prefix(bits) // it has that many
 	return network
+}
+
+// strangerOf is the address that a request comes from.
+func strangerOf(r *http.Request) string {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return networkOf(from.Addr()).String()
 }
 
 type countedListener struct {

@@ -87,7 +87,10 @@ func typedName(s string) string {
 
 func (x *exchange) now() time.Time { return x.g.cfg.Clock() }
 
-func (x *exchange) caller(k *traffic.Key) { x.rec.Tenant, x.rec.KeyID = k.Tenant, k.ID }
+func (x *exchange) caller(k *traffic.Key) {
+	x.rec.Tenant, x.rec.KeyID = k.Tenant, k.ID
+	AnswerFor(x.r.Context(), k.Tenant)
+}
 
 func (x *exchange) model(m *traffic.Model) {
 	x.rec.Owner, x.rec.Model, x.rec.Version = m.Owner, m.Name, m.Version

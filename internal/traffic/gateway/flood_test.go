@@ -109,8 +109,8 @@ func TestSlowCallers(t *testing.T) {
 	}
 	const limit = 2 * time.Second
 	server := gateway.NewServer(b.gateway)
-	if server.ReadHeaderTimeout <= 0 || server.ReadHeaderTimeout > 30*time.Second || server.ReadTimeout != 0 || server.WriteTimeout != 0 {
-		t.Errorf("a header may take %s, a request %s, an answer %s", server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout)
+	if server.ReadHeaderTimeout <= 0 || server.ReadHeaderTimeout > 30*time.Second || server.ReadTimeout != 0 {
+		t.Errorf("a header may take %s, a request %s", server.ReadHeaderTimeout, server.ReadTimeout)
 	}
 	server.ReadHeaderTimeout = limit
 	go func() { _ = server.Serve(listener) }()

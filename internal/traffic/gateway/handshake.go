@@ -11,22 +11,23 @@ import (
 	"time"
 )
 
-// securedListener hands out connections whose TLS handshake is done. Only then
-// is it known which protocol a connection speaks: net/http must see HTTP/2's
-// as they are, and those of HTTP/1.1 are wrapped.
+// securedListener hands out connections whose TLS handshake is done. net/http
+// takes them for plain ones, on which it serves HTTP/1 and HTTP/2, too; answeredBy
+// tells handlers that they are not.
 type securedListener struct {
 	net.Listener
 	config   *tls.Config
 	errorLog *log.Logger // nil: the standard one
+	crowd    *untaken
 	accepted chan net.Conn
 	failed   chan error
 	closed   chan struct{}
 	once     sync.Once
 }
 
-func secure(l net.Listener, config *tls.Config, errorLog *log.Logger) *securedListener {
+func secure(l net.Listener, config *tls.Config, errorLog *log.Logger, crowd *untaken) *securedListener {
 	s := &securedListener{
-		Listener: l, config: config, errorLog: errorLog,
+		Listener: l, config: config, errorLog: errorLog, crowd: crowd,
 		accepted: make(chan net.Conn), failed: make(chan error), closed: make(chan struct{}),
 	}
 	go s.run()
@@ -61,12 +62,9 @@ func (l *securedListener) handshake(c net.Conn) {
 		l.log("TLS handshake with %s: %v", c.RemoteAddr(), refuseHandshake(c, err))
 		return
 	}
-	var ready net.Conn = secured
-	if secured.ConnectionState().NegotiatedProtocol != "h2" {
-		ready = &securedConn{wordedConn: wordedConn{Conn: secured}, secured: secured}
-	}
+	state := secured.ConnectionState()
 	select {
-	case l.accepted <- ready:
+	case l.accepted <- newWordedConn(secured, &state, l.crowd):
 	case <-l.closed:
 		_ = secured.Close()
 	}

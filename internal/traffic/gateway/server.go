@@ -45,6 +45,7 @@ func NewServer(handler http.Handler) *Server {
 		BaseContext:       func(net.Listener) context.Context { return base },
 		Handler:           answeredBy(untaken.watch(BoundBodies(handler))),
 		ReadHeaderTimeout: headerTimeout,
+		WriteTimeout:      unheardLimit, // until the handler begins, see watch
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         protocols(),
@@ -69,7 +70,7 @@ func NewServer(handler http.Handler) *Server {
 
 // Serve is http.Server's.
 func (s *Server) Serve(l net.Listener) error {
-	return s.Server.Serve(wordedListener{s.Connections.on(l)})
+	return s.Server.Serve(wordedListener{s.Connections.on(l), s.untaken})
 }
 
 // ServeTLS does the same with TLS by TLSConfig, which must have a certificate.
@@ -78,7 +79,7 @@ func (s *Server) ServeTLS(l net.Listener) error {
 	if len(config.NextProtos) == 0 {
 		config.NextProtos = []string{"h2", "http/1.1"}
 	}
-	secured := secure(s.Connections.on(l), config, s.ErrorLog)
+	secured := secure(s.Connections.on(l), config, s.ErrorLog, s.untaken)
 	defer func() { _ = secured.Close() }()
 	return s.Server.Serve(secured)
 }
@@ -122,8 +123,6 @@ func innerOf(c net.Conn) net.Conn {
 	case *countedConn:
 		return outer.Conn
 	case *wordedConn:
-		return outer.Conn
-	case *securedConn:
 		return outer.Conn
 	case *tls.Conn:
 		return outer.NetConn()

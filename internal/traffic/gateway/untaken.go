@@ -2,53 +2,78 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"modeldock.io/internal/fair"
 )
 
 const (
 	// untakenLook is how often answers are looked at that wait for their callers.
 	untakenLook = time.Second
-	// maxUntaken is how many may wait at once, for longer than a look. Each holds
-	// some twelve KiB and the place of its request.
+	// maxUntaken is how many tenants' answers may wait at once, for longer than a
+	// look, and how many requests strangers may have before their connections are
+	// read no further. Each holds some 13 KiB and the place of its request.
 	maxUntaken = 4096
+	// strangersWait is how long a stranger's answer may wait where strangers have
+	// too many.
+	strangersWait = 50 * time.Millisecond
 )
 
 // untaken ends HTTP/2 answers whose callers take nothing of them. A caller says
 // itself how much it will take; one that says nothing any more holds its answer
 // for as long as its machine answers pings, which TCP and its limits know
-// nothing of. An answer waits for deadPeerLimit at most, and where too many
-// wait, the connection with most of them is closed.
+// nothing of. An answer waits for deadPeerLimit at most. Where too many wait,
+// those end first whose caller has most of them, and the oldest of these;
+// strangers' are counted by their addresses and never at the cost of tenants'.
 type untaken struct {
 	limit time.Duration
 	most  int
 
-	mu      sync.Mutex
-	answers map[*answering]struct{}
-	looking bool
+	mu        sync.Mutex
+	answers   map[*answering]struct{}
+	strangers int         // of them
+	crowded   atomic.Bool // by strangers
+	looking   bool
 }
 
 func newUntaken() *untaken {
 	return &untaken{limit: deadPeerLimit, most: maxUntaken, answers: map[*answering]struct{}{}}
 }
 
-// watch is for every request that came by HTTP/2.
+// answeringKey finds the answer in an HTTP/2 request's context.
+type answeringKey struct{}
+
+// AnswerFor says whose the answer to a request is, as soon as that is known: it
+// is a stranger's until then. The context is the request's.
+func AnswerFor(ctx context.Context, tenant string) {
+	if a, ok := ctx.Value(answeringKey{}).(*answering); ok {
+		a.of.known(a, tenant)
+	}
+}
+
+// watch is for every request. One that reaches it has no other bound of time
+// than this.
 func (u *untaken) watch(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // see unheardLimit
 		if r.ProtoMajor < 2 {
 			h.ServeHTTP(w, r)
 			return
 		}
-		conn, _ := r.Context().Value(connKey{}).(*wordedConn)
-		a := &answering{ResponseWriter: w, conn: conn}
+		a := &answering{ResponseWriter: w, of: u, from: strangerOf(r)}
+		if c, ok := r.Context().Value(connKey{}).(*wordedConn); ok {
+			a.on = &c.streams
+			a.on.hear()
+		}
 		u.enter(a)
 		defer u.leave(a)
-		h.ServeHTTP(a, r)
+		h.ServeHTTP(a, r.WithContext(context.WithValue(r.Context(), answeringKey{}, a)))
 		a.Flush() // what the server would send only when nobody looks any more
 	})
 }
@@ -57,9 +82,26 @@ func (u *untaken) enter(a *answering) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.answers[a] = struct{}{}
+	u.stranger(1)
 	if !u.looking {
 		u.looking = true
 		time.AfterFunc(untakenLook, u.look)
+	}
+}
+
+// stranger counts one more, or less.
+func (u *untaken) stranger(n int) {
+	u.strangers += n
+	u.crowded.Store(u.strangers > u.most)
+}
+
+func (u *untaken) known(a *answering, tenant string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if a.tenant == "" && tenant != "" {
+		a.tenant = tenant
+		u.stranger(-1)
+		a.on.settle()
 	}
 }
 
@@ -68,15 +110,18 @@ func (u *untaken) leave(a *answering) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.answers, a)
+	if a.tenant == "" {
+		u.stranger(-1)
+		a.on.settle()
+	}
 }
 
 // look ends what waits for too long, and comes back while there are answers.
 func (u *untaken) look() {
-	for _, a := range u.waiting(u.limit) {
-		a.cut()
-	}
-	for _, conn := range u.surplus() {
-		_ = conn.Close()
+	cut(u.waiting(u.limit, anybody))
+	cut(surplus(u.waiting(untakenLook, tenants), u.most))
+	if u.crowded.Load() {
+		cut(surplus(u.waiting(strangersWait, stranger), u.most*3/4))
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -85,53 +130,71 @@ func (u *untaken) look() {
 	}
 }
 
-// waiting are the answers of which nothing was taken for so long.
-func (u *untaken) waiting(long time.Duration) (all []*answering) {
+func anybody(*answering) bool    { return true }
+func stranger(a *answering) bool { return a.tenant == "" }
+func tenants(a *answering) bool  { return a.tenant != "" }
+
+// late is an answer that waits.
+type late struct {
+	*answering
+	whose string
+	since int64
+}
+
+// waiting are the answers of some callers of which nothing was taken for so long.
+func (u *untaken) waiting(long time.Duration, of func(*answering) bool) (all []late) {
 	until := time.Now().Add(-long).UnixNano()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for a := range u.answers {
-		if since := a.since.Load(); since != 0 && since <= until {
-			all = append(all, a)
+		if since := a.since.Load(); since != 0 && since <= until && of(a) {
+			all = append(all, late{a, cmp.Or(a.tenant, a.from), since})
 		}
 	}
 	return all
 }
 
-// surplus are the connections to close because too many answers wait: those
-// with most of them, as few as suffice.
-func (u *untaken) surplus() (conns []net.Conn) {
-	all := u.waiting(untakenLook)
-	if len(all) <= u.most {
+// surplus are those of the answers that are more than may wait: every caller
+// keeps its latest, as many as any other.
+func surplus(all []late, most int) (more []late) {
+	if len(all) <= most {
 		return nil
 	}
-	of := map[*wordedConn]int{}
+	held := map[string]int64{}
 	for _, a := range all {
-		if a.conn != nil {
-			of[a.conn]++
+		held[a.whose]++
+	}
+	counts := make([]int64, 0, len(held))
+	for _, n := range held {
+		counts = append(counts, n)
+	}
+	share := fair.EvenShare(counts, int64(most))
+	slices.SortFunc(all, func(a, b late) int { return cmp.Compare(a.since, b.since) })
+	for _, a := range all {
+		if held[a.whose] > share {
+			held[a.whose]--
+			more = append(more, a)
 		}
 	}
-	byCount := make([]*wordedConn, 0, len(of))
-	for c := range of {
-		byCount = append(byCount, c)
+	return more
+}
+
+// cut ends answers side by side: each waits for its connection's turn, and in a
+// flood that is long.
+func cut(all []late) {
+	for _, a := range all {
+		go a.cut()
 	}
-	slices.SortFunc(byCount, func(a, b *wordedConn) int { return cmp.Compare(of[b], of[a]) })
-	left := len(all)
-	for _, c := range byCount {
-		if left <= u.most {
-			break
-		}
-		left -= of[c]
-		conns = append(conns, c)
-	}
-	return conns
 }
 
 // answering is one answer, which remembers since when it waits for its caller.
 type answering struct {
 	http.ResponseWriter
-	conn  *wordedConn
-	since atomic.Int64 // Unix nanoseconds; 0: it does not
+	of     *untaken
+	on     *streams     // its connection's; nil: not counted
+	from   string       // the address that asked
+	tenant string       // whose it is; empty: a stranger's. Guarded by of.mu.
+	since  atomic.Int64 // Unix nanoseconds; 0: it does not wait
 
 	mu   sync.Mutex
 	done bool // its writer is not to be used any more
@@ -176,6 +239,8 @@ func (a *answering) cut() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.done {
+		a.done = true
+		a.since.Store(0)
 		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
 	}
 }

@@ -22,17 +22,31 @@ type greedless struct {
 	mu     sync.Mutex // guards what is written
 	framer *http2.Framer
 	next   uint32
+	heads  atomic.Int64 // answers that have begun
 	resets atomic.Int64
 	gone   chan struct{}
 }
 
 func newGreedless(t *testing.T, address string) *greedless {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	return greedlessFrom(t, "127.0.0.1", address)
+}
+
+// greedlessFrom calls from that address of this machine.
+func greedlessFrom(t *testing.T, from, address string) *greedless {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	conn, err := dialer.DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return greedlessOn(t, conn)
+}
+
+func greedlessOn(t *testing.T, conn net.Conn) *greedless {
+	t.Helper()
 	t.Cleanup(func() { _ = conn.Close() })
+	var err error
 	g := &greedless{conn: conn, framer: http2.NewFramer(conn, conn), next: 1, gone: make(chan struct{})}
 	_, err = io.WriteString(conn, http2.ClientPreface)
 	if err = errors.Join(err, g.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})); err != nil {
@@ -52,6 +66,8 @@ func (g *greedless) read() {
 			return
 		}
 		switch f := f.(type) {
+		case *http2.HeadersFrame:
+			g.heads.Add(1)
 		case *http2.RSTStreamFrame:
 			g.resets.Add(1)
 		case *http2.PingFrame:
@@ -62,11 +78,11 @@ func (g *greedless) read() {
 	}
 }
 
-func (g *greedless) ask(t *testing.T, path string) {
+func (g *greedless) ask(t *testing.T, path string, more ...[2]string) {
 	t.Helper()
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
-	for _, h := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "m"}, {":path", path}} {
+	for _, h := range append([][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "m"}, {":path", path}}, more...) {
 		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
 	}
 	g.mu.Lock()
@@ -94,6 +110,7 @@ func untakenServer(t *testing.T, limit time.Duration, most int) (address string,
 	s := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		running.Add(1)
 		defer running.Add(-1)
+		AnswerFor(r.Context(), r.Header.Get("Tenant"))
 		_, err := io.WriteString(w, "hello")
 		for strings.HasPrefix(r.URL.Path, "/stream") && err == nil {
 			if err = http.NewResponseController(w).Flush(); err == nil {
@@ -136,52 +153,71 @@ func TestUntakenAnswersEnd(t *testing.T) {
 // A caller that takes its answer gets all of it, however long that takes.
 func TestTakenAnswersGoOn(t *testing.T) {
 	t.Parallel()
-	address, _, u := untakenServer(t, 5*time.Second, 1)
-	p := new(http.Protocols)
-	p.SetUnencryptedHTTP2(true)
-	client := http.Client{Transport: &http.Transport{Protocols: p}}
-	t.Cleanup(client.CloseIdleConnections)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/stream", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	piece := make([]byte, 64<<10)
-	for range 60 { // six seconds
-		time.Sleep(100 * time.Millisecond)
-		if _, err := io.ReadFull(answer.Body, piece); err != nil {
-			t.Fatalf("the stream ended: %v", err)
-		}
-	}
-	if n := u.count(); n != 1 {
-		t.Errorf("%d answers are known", n)
+	for name, version := range map[string]int{"HTTP/1": 1, "HTTP/2": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address, running, u := untakenServer(t, unheardLimit, 1)
+			p := new(http.Protocols)
+			p.SetHTTP1(version == 1)
+			p.SetUnencryptedHTTP2(version == 2)
+			client := http.Client{Transport: &http.Transport{Protocols: p}}
+			t.Cleanup(client.CloseIdleConnections)
+			answer, err := client.Get("http://" + address + "/stream")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = answer.Body.Close() }()
+			piece := make([]byte, 64<<10)
+			for until := time.Now().Add(unheardLimit + time.Second); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+				if _, err := io.ReadFull(answer.Body, piece); err != nil {
+					t.Fatalf("the stream ended: %v", err)
+				}
+			}
+			if answer.ProtoMajor != version || running.Load() != 1 || u.count() != version-1 {
+				t.Errorf("%s: %d run, %d answers are known", answer.Proto, running.Load(), u.count())
+			}
+		})
 	}
 }
 
-// Where too many answers wait, the connection with most of them is closed.
-func TestTooManyUntakenAnswers(t *testing.T) {
+// Where strangers have too many answers that wait, the address with most of them
+// loses its oldest, and no tenant any.
+func TestTooManyAnswersToStrangers(t *testing.T) {
+	t.Parallel()
+	address, running, u := untakenServer(t, time.Hour, 50)
+	few, many, tenant := greedlessFrom(t, "127.0.0.2", address), newGreedless(t, address), newGreedless(t, address)
+	for range 10 {
+		few.ask(t, "/stream")
+		tenant.ask(t, "/stream", [2]string{"tenant", "team-a"})
+	}
+	for i := range 80 {
+		many.ask(t, []string{"/stream", "/short"}[i%2])
+	}
+	waitFor(t, "the end of what is too much", func() bool {
+		return many.resets.Load() >= 40 && u.count() <= 10+50 && running.Load() >= 20
+	})
+	for range 60 { // the search is made again for what comes later
+		many.ask(t, "/stream")
+	}
+	waitFor(t, "the end of the rest", func() bool { return many.resets.Load() >= 100 && u.count() <= 10+50 })
+	if few.resets.Load() != 0 || tenant.resets.Load() != 0 {
+		t.Errorf("%d answers of another address and %d of a tenant ended", few.resets.Load(), tenant.resets.Load())
+	}
+}
+
+// Where tenants have too many, the one with most of them loses its oldest.
+func TestTooManyAnswersToTenants(t *testing.T) {
 	t.Parallel()
 	address, running, u := untakenServer(t, time.Hour, 50)
 	few, many := newGreedless(t, address), newGreedless(t, address)
 	for range 20 {
-		few.ask(t, "/stream")
+		few.ask(t, "/stream", [2]string{"tenant", "team-a"})
 	}
-	for i := range 60 {
-		many.ask(t, []string{"/stream", "/short"}[i%2])
+	for range 60 {
+		many.ask(t, "/stream", [2]string{"tenant", "team-b"})
 	}
-	select {
-	case <-many.gone:
-	case <-time.After(time.Minute):
-		t.Fatal("the connection with most of them stayed")
-	}
-	waitFor(t, "the end of its requests", func() bool { return running.Load() == 20 && u.count() == 20 })
-	select {
-	case <-few.gone:
-		t.Error("the other one was closed, too")
-	default:
+	waitFor(t, "the end of what is too much", func() bool { return many.resets.Load() == 30 && running.Load() == 50 && u.count() == 50 })
+	if few.resets.Load() != 0 {
+		t.Errorf("%d answers of the other tenant ended", few.resets.Load())
 	}
 }

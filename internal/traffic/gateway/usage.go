@@ -82,13 +82,14 @@ type answered struct {
 // known for content may hold some all the same, in members that only this
 // engine has.
 func (a *answered) event(c wire.Chunk, size int) {
-	switch c.Kind {
-	case wire.Content:
+	if c.Kind == wire.UsageOnly { // which says nothing else
+		return
+	}
+	if c.Kind == wire.Content {
 		a.chunks++
-		a.text += c.Text
-		a.most += c.Text
-	case wire.UsageOnly: // says nothing else
-	default:
+	}
+	a.text += c.Text
+	if a.most += c.Text; c.Text == 0 {
 		a.most += int64(size)
 	}
 }
@@ -138,5 +139,5 @@ func (x *exchange) answerUsed() int64 {
 	case x.reported() || shown > 0:
 		return max(claimed, shown)
 	}
-	return e.answer
+	return max(e.answer, min(wire.TextTokens(a.most), e.unshown))
 }

@@ -204,6 +204,14 @@ func TestClaimsEndAtWhatWasRelayed(t *testing.T) {
 		events(long[:20]...)(w, r)
 		panic(http.ErrAbortHandler)
 	}
+	// hidden answers with so many events that have only this in their choice.
+	hidden := func(n int, member string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			event := `data: {"object":"chat.completion.chunk","choices":[{"index":0,` + member + "}]}\n\n"
+			events(strings.Repeat(event, n))(w, r)
+			panic(http.ErrAbortHandler)
+		}
+	}
 	early := func(w http.ResponseWriter, r *http.Request) { // as with continuous_usage_stats
 		events(strings.Replace(usageEvent, `"completion_tokens":3`, `"completion_tokens":1`, 1))(w, r)
 		cut(w, r)
@@ -221,6 +229,10 @@ func TestClaimsEndAtWhatWasRelayed(t *testing.T) {
 		"bounded below":           {events(short...), `,"max_tokens":1`, unsaid, framing},
 		"cut before it was told":  {cut, ``, 50, 50},
 		"cut, with a small bound": {cut, `,"max_tokens":1`, 50, 50},
+		"cut, tokens by number":   {hidden(20, `"token_ids":[17]`), `,"max_tokens":1`, 20, 20},
+		"cut, odds alone":         {hidden(20, `"logprobs":{"content":[{"token":"a","logprob":-0.1}]}`), `,"max_tokens":1`, 20, 20},
+		"cut, in no known member": {hidden(20, `"thoughts":"`+strings.Repeat("a", 100)+`"`), `,"max_tokens":1`, unsaid, unsaid},
+		"cut, nearly empty":       {hidden(1, `"thoughts":""`), `,"max_tokens":1`, 16, 24},
 		"told early, then cut":    {early, ``, 50, 50},
 		"at once":                 {whole(claim.Replace(wholeChat)), ``, unsaid, int64(len(claim.Replace(wholeChat)))},
 	} {

@@ -14,59 +14,59 @@ import (
 )
 
 // wordedListener makes every connection one whose refusals can be read.
-type wordedListener struct{ net.Listener }
+type wordedListener struct {
+	net.Listener
+	crowd *untaken
+}
 
 func (l wordedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the server looks at what kind it is
 	}
-	return &wordedConn{Conn: c}, nil
+	return newWordedConn(c, nil, l.crowd), nil
 }
 
-// wordedConn is an HTTP/1.1 connection. What net/http finds to be no valid
-// request it answers by itself, in plain text and before any handler has run.
-// SDKs print such an answer as "status code (no body)". There is no hook for
-// it, so the connection says the same in OpenAI's shape: whatever begins like
-// an answer while no handler is answering is net/http's own. Only HTTP/1.1 has
-// such answers; what travels in HTTP/2's frames never begins like one.
+// wordedConn is a connection as net/http sees it. What net/http finds to be no
+// valid request it answers by itself, and before any handler has run: on HTTP/1
+// in plain text, which SDKs print as "status code (no body)". There is no hook
+// for it, so the connection says the same in OpenAI's shape: whatever begins
+// like an answer while no handler is answering is net/http's own. Of HTTP/2 it
+// counts the requests, see streams.
 type wordedConn struct {
 	net.Conn
+	secured   *tls.ConnectionState // nil without TLS
+	streams   streams
 	answering atomic.Bool // from the handler's beginning to the answer's end
 	refused   atomic.Bool
 }
 
-// securedConn is the same after a TLS handshake; net/http asks it how that
-// went.
-type securedConn struct {
-	wordedConn
-	secured *tls.Conn
+func newWordedConn(c net.Conn, secured *tls.ConnectionState, crowd *untaken) *wordedConn {
+	return &wordedConn{Conn: c, secured: secured, streams: streams{crowd: crowd}}
 }
 
-// ConnectionState becomes the requests' TLS.
-func (c *securedConn) ConnectionState() tls.ConnectionState { return c.secured.ConnectionState() }
-
-func (c *wordedConn) worded() *wordedConn { return c }
+// Read is the connection's, but see streams.
+func (c *wordedConn) Read(p []byte) (int, error) { return c.streams.read(c.Conn, p) }
 
 // connKey finds the connection in a request's context.
 type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {
-	if own, ok := c.(interface{ worded() *wordedConn }); ok {
-		return context.WithValue(ctx, connKey{}, own.worded())
-	}
-	return ctx
+	return context.WithValue(ctx, connKey{}, c)
 }
 
-// answeredBy tells the connection that what it writes is the handler's, and
-// ends a connection on which a body came in chunks. Such a request may have
+// answeredBy tells the connection that what it writes is the handler's, and the
+// handler how the connection is secured. It ends a connection on which a body came in chunks. Such a request may have
 // said a length as well, which net/http passes over without a word: to a proxy
 // that goes by lengths, the rest of the body is something else than the next
 // request. (RFC 9112, 6.1: to be closed after the answer.)
 func answeredBy(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(*wordedConn); ok && r.ProtoMajor == 1 {
-			c.answering.Store(true)
+		if c, ok := r.Context().Value(connKey{}).(*wordedConn); ok {
+			r.TLS = c.secured
+			if r.ProtoMajor == 1 {
+				c.answering.Store(true)
+			}
 		}
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")
@@ -81,13 +81,13 @@ func connState(c net.Conn, state http.ConnState) {
 	if counted := countedOf(c); counted != nil {
 		counted.is(state)
 	}
-	if own, ok := c.(interface{ worded() *wordedConn }); ok && state == http.StateIdle {
-		own.worded().answering.Store(false)
+	if own, ok := c.(*wordedConn); ok && state == http.StateIdle {
+		own.answering.Store(false)
 	}
 }
 
 func (c *wordedConn) Write(p []byte) (int, error) {
-	if !c.answering.Load() && bytes.HasPrefix(p, []byte("HTTP/1.")) {
+	if !c.streams.speakHTTP2() && !c.answering.Load() && bytes.HasPrefix(p, []byte("HTTP/1.")) {
 		c.refused.Store(true)
 		if _, err := c.Conn.Write(cannedFailure(p).raw(time.Now())); err != nil {
 			return 0, err //nolint:wrapcheck // a connection's errors are the system's

@@ -194,6 +194,12 @@ func (w *walker) choiceMember(key []byte) error {
 		}
 	case "text":
 		return w.content()
+	case "logprobs":
+		if w.space() == '{' {
+			return w.object(func([]byte) error { return w.unshown() })
+		}
+	case "token_ids":
+		return w.unshown()
 	case "finish_reason":
 		w.ended = w.space() == '"'
 	case "index":
@@ -225,6 +231,19 @@ func (w *walker) content() error {
 		if first == '"' {
 			w.found.Text -= int64(len(`""`))
 		}
+	}
+	return nil
+}
+
+// unshown moves past a list about tokens. One that is not empty tells that there
+// were some, but not how long their text is.
+func (w *walker) unshown() error {
+	first, start := w.space(), w.i
+	if err := w.skip(4); err != nil {
+		return err
+	}
+	if first == '[' && w.i-start > len("[]") {
+		w.found.Kind = Content
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
-package budget_test
+package fair_test
 
 import (
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"modeldock.io/internal/budget"
+	"modeldock.io/internal/fair"
 )
 
 // Whatever is held: all together keep no more than may be, nothing goes that
@@ -15,7 +15,7 @@ func TestEvenShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		held := rapid.SliceOfN(rapid.Int64Range(0, 1000), 0, 20).Draw(t, "held")
 		most := rapid.Int64Range(0, 5000).Draw(t, "most")
-		share, kept, all := budget.EvenShare(held, most), int64(0), int64(0)
+		share, kept, all := fair.EvenShare(held, most), int64(0), int64(0)
 		for _, h := range held {
 			kept, all = kept+min(h, share), all+h
 		}

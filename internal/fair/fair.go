@@ -1,4 +1,6 @@
-package budget
+// Package fair divides what is scarce among those who want more of it than
+// there is.
+package fair
 
 import (
 	"math"
