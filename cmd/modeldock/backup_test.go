@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"modeldock.io/internal/budget/backup"
 )
@@ -29,7 +30,7 @@ func TestLedgerExportAndImport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if contents, err := backup.Check(head, r.Rows()); err != nil || contents.Reservations == 0 {
+	if contents, err := backup.Check(head, r.Rows(), time.Now()); err != nil || contents.Reservations == 0 {
 		t.Fatalf("the file holds %+v: %v", contents, err)
 	}
 	boss.run("ledger", "export", "--file", file).exits(exitUsage, "is there already", "--overwrite")

@@ -60,7 +60,7 @@ func (s handlers) CreateKey(c *gin.Context) {
 }
 
 func checkNewKey(in openapi.NewKey) error {
-	const maxSeconds = 10 * 366 * 86400
+	const maxSeconds = int64(budget.MaxKeyLife / time.Second)
 	switch {
 	case !in.Role.Valid():
 		return invalid("role", "role must be one of tenant, viewer, admin; got %q", in.Role)

@@ -39,14 +39,14 @@ func (f *fakeRestorer) Import(ctx context.Context, doc io.ReadSeeker, keep strin
 }
 
 // into imports straight into a ledger, as the platform does without objects.
-func into(l *sqlledger.Ledger) func(context.Context, io.ReadSeeker, string) (backup.Contents, error) {
+func into(l *sqlledger.Ledger, now func() time.Time) func(context.Context, io.ReadSeeker, string) (backup.Contents, error) {
 	return func(ctx context.Context, doc io.ReadSeeker, keep string) (backup.Contents, error) {
 		r := backup.NewReader(doc)
 		head, err := r.Head()
 		if err != nil {
 			return backup.Contents{}, err
 		}
-		contents, err := backup.Check(head, r.Rows())
+		contents, err := backup.Check(head, r.Rows(), now())
 		if err != nil {
 			return contents, err
 		}
@@ -70,9 +70,25 @@ func TestEveryShapeOfARequestIsRestored(t *testing.T) {
 		from.ask(from.a, "POST", "/requests", `{"id":"r`+strconv.Itoa(i)+`","cost":1,"priority":50,"model":`+model+`}`).is(http.StatusAccepted)
 	}
 	from.admit()
+	changed := 0
+	for i := range shapes {
+		// Admitted or waiting, changed once or twice, or released.
+		for n := range i % 3 {
+			patch := `{"generation":` + strconv.Itoa(n+1) + `,"traffic":{"weight":` + strconv.Itoa(n+5) + `},"coldStart":{"timeoutSeconds":` + strconv.Itoa(n+9) + `},"scaling":{"idleSeconds":7}}`
+			if r := from.ask(from.a, "PATCH", "/requests/r"+strconv.Itoa(i), patch); r.status == http.StatusOK {
+				changed++
+			}
+		}
+	}
+	if changed < len(shapes)/2 {
+		t.Errorf("only %d changes were made", changed)
+	}
+	from.ask(from.a, "POST", "/requests/r3/release", `{"why":"`+strings.Repeat("w", auditText)+`"}`)
+	from.ask(from.admin, "POST", "/keys", `{"role":"tenant","tenant":"nobody-yet","expiresInSeconds":316224000}`).is(http.StatusCreated)
+	from.ask(from.admin, "PUT", "/tenants/"+strings.Repeat("t", 128)+"/quota?x="+strings.Repeat("y", 2*auditText), `{"cap":1}`)
 	doc := from.ask(from.admin, "GET", "/ledger/export", "").is(http.StatusOK)
 	to := setup(t, func(c *Config) {
-		c.Restorer = &fakeRestorer{standstill: func() string { return "" }, take: into(c.Ledger.(*sqlledger.Ledger))}
+		c.Restorer = &fakeRestorer{standstill: func() string { return "" }, take: into(c.Ledger.(*sqlledger.Ledger), c.Clock)}
 	})
 	done := read[openapi.LedgerImported](to.ask(to.admin, "POST", "/ledger/import", string(doc.body)), http.StatusOK)
 	if *done.Reservations != len(shapes) {
@@ -101,7 +117,7 @@ func TestExportedAndImported(t *testing.T) {
 		t.Fatalf("an export of %d bytes, disposition %q", len(doc.body), doc.header.Get("Content-Disposition"))
 	}
 	to := setup(t, func(c *Config) {
-		c.Restorer = &fakeRestorer{standstill: func() string { return "" }, take: into(c.Ledger.(*sqlledger.Ledger))}
+		c.Restorer = &fakeRestorer{standstill: func() string { return "" }, take: into(c.Ledger.(*sqlledger.Ledger), c.Clock)}
 	})
 	done := read[openapi.LedgerImported](to.ask(to.admin, "POST", "/ledger/import", string(doc.body)), http.StatusOK)
 	was, seq, err := from.ledger.Identity(t.Context())
@@ -120,7 +136,7 @@ func TestExportedAndImported(t *testing.T) {
 func TestSpoiledImports(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) {
-		c.Restorer = &fakeRestorer{standstill: func() string { return "" }, take: into(c.Ledger.(*sqlledger.Ledger))}
+		c.Restorer = &fakeRestorer{standstill: func() string { return "" }, take: into(c.Ledger.(*sqlledger.Ledger), c.Clock)}
 	})
 	whole := string(b.ask(b.admin, "GET", "/ledger/export", "").is(http.StatusOK).body)
 	for name, body := range map[string]string{

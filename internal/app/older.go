@@ -77,12 +77,19 @@ func (c *control) stamped(ctx context.Context, incarnation string) (int64, error
 	if err != nil {
 		return 0, fmt.Errorf("read the stamps on the objects: %w", err)
 	}
+	return max(highest, highestStamp(objects, incarnation, budget.MostGivenOut(c.clock()))), nil
+}
+
+// highestStamp is the highest number on an incarnation's objects that its
+// ledger can have given out; whoever may change objects may write any other.
+func highestStamp(objects []delivery.Status, incarnation string, most int64) int64 {
+	var highest int64
 	for _, st := range objects {
-		if st.Ledger == incarnation {
+		if st.Ledger == incarnation && st.JournalSeq <= most {
 			highest = max(highest, st.JournalSeq)
 		}
 	}
-	return highest, nil
+	return highest
 }
 
 // checkAge compares the ledger's journal with what was stamped. One that is

@@ -34,7 +34,7 @@ func (r restorer) Import(ctx context.Context, doc io.ReadSeeker, keep string) (b
 	if err != nil {
 		return backup.Contents{}, err
 	}
-	contents, err := backup.Check(head, reader.Rows())
+	contents, err := backup.Check(head, reader.Rows(), c.clock())
 	if err != nil {
 		return contents, err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"modeldock.io/internal/budget/stamp"
+	"modeldock.io/internal/delivery"
 )
 
 func TestStampsNeverFall(t *testing.T) {
@@ -78,5 +79,18 @@ func TestUnreadableStampIsNotIgnored(t *testing.T) {
 		if _, err := openStamps(dir); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that says %q", content, err, says)
 		}
+	}
+}
+
+// A number on an object that no ledger can have given out would leave the
+// ledger none to go on with.
+func TestStampsThatNobodyGaveOut(t *testing.T) {
+	t.Parallel()
+	objects := []delivery.Status{{Ledger: "ours", JournalSeq: 7}, {Ledger: "ours", JournalSeq: 1001}, {Ledger: "another", JournalSeq: 9}}
+	if got := highestStamp(objects, "ours", 1000); got != 7 {
+		t.Errorf("the highest stamp is %d, want 7", got)
+	}
+	if got := highestStamp(objects, "ours", 1001); got != 1001 {
+		t.Errorf("the highest stamp is %d, want 1001", got)
 	}
 }

@@ -1,10 +1,13 @@
 package budget
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"modeldock.io/internal/modelspec"
 )
 
 // AuditEntry is one change made through the management API, or a person
@@ -24,11 +27,29 @@ type AuditEntry struct {
 // makes the audit forget what others did.
 func (e AuditEntry) ByTenant() bool { return strings.HasPrefix(e.Who, string(RoleTenant)+" ") }
 
+// Validate returns an error for an entry that is larger than any that is
+// written.
+func (e AuditEntry) Validate() error {
+	for _, text := range []struct {
+		field, value string
+		most         int
+	}{{"who", e.Who, MaxName}, {"what", e.What, maxAuditText}, {"why", e.Why, maxAuditText}, {"result", e.Result, maxAuditText}, {"source", e.Source, MaxName}} {
+		if len(text.value) > text.most {
+			return fmt.Errorf("its %s has %d bytes; at most %d are written", text.field, len(text.value), text.most)
+		}
+	}
+	if e.Tenant == "" {
+		return nil
+	}
+	return modelspec.CheckName("tenant", e.Tenant)
+}
+
 // imported begins the source of what a document brought.
 const imported = "imported"
 
-// maxSource is what the databases hold of a source.
-const maxSource = 255
+// maxAuditText bounds what an entry says was done, why, and what became of it:
+// as much as a body of the management API has.
+const maxAuditText = 64 << 10
 
 // Imported is the entry as a document brings it: nobody here has seen that it
 // was done, or from where.
@@ -36,7 +57,7 @@ func (e AuditEntry) Imported() AuditEntry {
 	if e.Source != imported && !strings.HasPrefix(e.Source, imported+" ") {
 		e.Source = strings.TrimSpace(imported + " " + e.Source)
 	}
-	e.Source = strings.ToValidUTF8(e.Source[:min(len(e.Source), maxSource)], "")
+	e.Source = strings.ToValidUTF8(e.Source[:min(len(e.Source), MaxName)], "")
 	return e
 }
 

@@ -20,6 +20,9 @@ const (
 	keyPrefix      = "mdk_"
 )
 
+// MaxKeyLife is how long a key may live that expires at all.
+const MaxKeyLife = 10 * 366 * 24 * time.Hour
+
 var (
 	keyEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 	idPattern   = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
@@ -52,6 +55,9 @@ func (k APIKey) Validate() error {
 	}
 	if (k.Role == RoleTenant) != (k.Tenant != "") {
 		return fmt.Errorf("it has role %q and tenant %q: a tenant's key names a tenant, any other names none", k.Role, k.Tenant)
+	}
+	if life := k.ExpiresAt.Sub(k.CreatedAt); !k.ExpiresAt.IsZero() && (life <= 0 || life > MaxKeyLife) {
+		return fmt.Errorf("it expires at %s and was made at %s; a key that expires lives up to %d days", k.ExpiresAt.Format(time.RFC3339), k.CreatedAt.Format(time.RFC3339), MaxKeyLife/(24*time.Hour))
 	}
 	if k.Tenant == "" {
 		return nil

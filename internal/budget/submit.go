@@ -23,13 +23,10 @@ func (s Submission) Validate() error {
 	if err := s.checkAccount(); err != nil {
 		return err
 	}
-	if s.TTL < time.Second || s.TTL > MaxTTL || s.TTL%time.Second != 0 {
-		return &modelspec.FieldError{Field: "ttlSeconds", Message: fmt.Sprintf("ttlSeconds must be an integer from 1 to %d; got %v", int64(MaxTTL/time.Second), s.TTL.Seconds())}
-	}
 	return s.Model.Validate()
 }
 
-// checkAccount judges who asks, under which id, and for how much of what.
+// checkAccount judges who asks, under which id, for how much and how long.
 func (s Submission) checkAccount() error {
 	if err := modelspec.CheckName("tenant", s.Tenant); err != nil {
 		return err
@@ -43,7 +40,13 @@ func (s Submission) checkAccount() error {
 	if s.Priority < 0 || s.Priority > MaxPriority {
 		return &modelspec.FieldError{Field: "priority", Message: fmt.Sprintf("priority must be an integer from 0 to %d; got %d", MaxPriority, s.Priority)}
 	}
-	return modelspec.CheckName("pool", s.Pool)
+	if err := modelspec.CheckName("pool", s.Pool); err != nil {
+		return err
+	}
+	if s.TTL < time.Second || s.TTL > MaxTTL || s.TTL%time.Second != 0 {
+		return &modelspec.FieldError{Field: "ttlSeconds", Message: fmt.Sprintf("ttlSeconds must be an integer from 1 to %d; got %v", int64(MaxTTL/time.Second), s.TTL.Seconds())}
+	}
+	return nil
 }
 
 // Hash names the meaning of a submission: "v1:" and the hex SHA-256 over the

@@ -195,7 +195,7 @@ func (r *Relay) putOff(ctx context.Context, in budget.Intent, step Step, cause e
 	// The target may have used up this row's time; giving the row back must not fail for that.
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Lease/3)
 	defer cancel()
-	if err := r.cfg.Outbox.Defer(back, in, cause.Error(), wait); err != nil && !errors.Is(err, budget.ErrLeaseLost) {
+	if err := r.cfg.Outbox.Defer(back, in, budget.IntentError(cause.Error()), wait); err != nil && !errors.Is(err, budget.ErrLeaseLost) {
 		return step, fmt.Errorf("put off an outbox row: %w", err)
 	}
 	return step, nil

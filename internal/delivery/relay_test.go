@@ -52,6 +52,20 @@ func TestLostReplyBindsTheSameObject(t *testing.T) {
 	b.clean("team-a", 3)
 }
 
+// What a target says may be a page long: the ledger keeps its beginning.
+func TestLongErrorsAreKeptInPart(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ref := b.reserve("team-a", "demo", 3)
+	b.target.AfterApply = func(delivery.Desired) error { return errors.New(strings.Repeat("x", 1<<20)) }
+	b.deliver()
+	rows, err := b.ledger.Intents(t.Context(), ref)
+	b.must(err)
+	if said := rows[0].LastError; !strings.HasSuffix(said, "x…") || len(said) != 4096+len("…") {
+		t.Errorf("%d bytes of a target's error are kept, want 4096 and a mark", len(said))
+	}
+}
+
 // crashed stands for a process that ends at once.
 type crashed struct{ point string }
 

@@ -2,9 +2,11 @@ package backup_test
 
 import (
 	"errors"
+	"iter"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/backup"
@@ -34,8 +36,25 @@ func check(doc string) (backup.Contents, error) {
 	if err != nil {
 		return backup.Contents{}, err
 	}
-	return backup.Check(head, r.Rows())
+	return backup.Check(head, r.Rows(), exportedAt())
 }
+
+func rowsOf(t *testing.T, doc string) iter.Seq[budget.Row] {
+	t.Helper()
+	return func(yield func(budget.Row) bool) {
+		for r, err := range backup.NewReader(strings.NewReader(doc)).Rows() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// exportedAt is when the document was written.
+func exportedAt() time.Time { return ledgertest.NewClock().Now().Add(2 * time.Minute) }
 
 func TestCheckCountsWhatIsThere(t *testing.T) {
 	t.Parallel()
@@ -151,20 +170,26 @@ func TestSpoiledDocumentsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spoiled := strings.Replace(doc, c.old, c.new, 1)
-			if spoiled == doc {
-				t.Fatalf("nothing was spoiled: the document has no %q", c.old)
-			}
-			_, err := check(spoiled)
-			var malformed *backup.MalformedError
-			var refused *budget.CopyRefusedError
-			if !errors.As(err, &malformed) && !errors.As(err, &refused) {
-				t.Fatalf("got %v, want a refusal", err)
-			}
-			if !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "nothing was changed") {
-				t.Errorf("the message %q does not say %q and that nothing was changed", err, c.says)
-			}
+			isRefused(t, doc, c.old, c.new, c.says)
 		})
+	}
+}
+
+// isRefused fails unless doc is refused with old replaced, and says why.
+func isRefused(t *testing.T, doc, old, replaced, says string) {
+	t.Helper()
+	spoiled := strings.Replace(doc, old, replaced, 1)
+	if spoiled == doc {
+		t.Fatalf("nothing was spoiled: the document has no %q", old)
+	}
+	_, err := check(spoiled)
+	var malformed *backup.MalformedError
+	var refused *budget.CopyRefusedError
+	if !errors.As(err, &malformed) && !errors.As(err, &refused) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	if !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("the message %q does not say %q and that nothing was changed", err, says)
 	}
 }
 

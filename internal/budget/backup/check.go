@@ -3,6 +3,7 @@ package backup
 import (
 	"fmt"
 	"iter"
+	"time"
 
 	"modeldock.io/internal/budget"
 	"modeldock.io/internal/evidence"
@@ -14,9 +15,15 @@ type Contents struct{ Tenants, Pools, Reservations, Entries, Intents, Bindings, 
 
 // Check judges all rows without a ledger: that each can stand by itself, that
 // none is there twice or refers to one that is not, and that every invariant
-// holds. What is not right is a *budget.CopyRefusedError with all of it.
-func Check(head budget.CopyHead, rows iter.Seq2[budget.Row, error]) (Contents, error) {
-	c := &checker{head: head, seen: map[string]bool{}, live: map[[3]string]string{}, open: map[budget.Ref]bool{}, last: map[string]int64{}}
+// holds. What is not right is a *budget.CopyRefusedError with all of it. What
+// happened later than now, and numbers that no ledger can have given out until
+// now, are not right.
+func Check(head budget.CopyHead, rows iter.Seq2[budget.Row, error], now time.Time) (Contents, error) {
+	c := &checker{
+		head: head, now: now, most: budget.MostGivenOut(now), seen: map[string]bool{}, live: map[[3]string]string{},
+		known: map[budget.Ref]known{}, secrets: map[[32]byte]string{}, last: map[string]int64{},
+	}
+	c.top()
 	for r, err := range rows {
 		if err != nil {
 			return c.contents, err
@@ -32,13 +39,23 @@ func Check(head budget.CopyHead, rows iter.Seq2[budget.Row, error]) (Contents, e
 
 type checker struct {
 	head     budget.CopyHead
+	now      time.Time
+	most     int64 // highest number that can have been given out
 	contents Contents
 	rows     budget.Snapshot // without models
 	found    []budget.Violation
 	seen     map[string]bool      // by subject
 	live     map[[3]string]string // request that serves a model, by tenant, name and version
-	open     map[budget.Ref]bool  // requests that have not ended
+	known    map[budget.Ref]known // requests, as their outbox rows are compared with them
+	secrets  map[[32]byte]string  // key, by the hash of its secret
 	last     map[string]int64     // number of the latest row, by section
+}
+
+// known is what is kept of a request until its outbox rows come.
+type known struct {
+	open       bool // it has not ended
+	generation int64
+	model      budget.ModelPrint
 }
 
 func (c *checker) fail(subject, format string, args ...any) {
@@ -66,8 +83,8 @@ func (c *checker) can(subject string, errs ...error) {
 
 // numbered fails numbers that do not grow from row to row.
 func (c *checker) numbered(section, subject string, seq int64) {
-	if seq < 1 || seq <= c.last[section] || seq > budget.MaxNumber {
-		c.fail(subject, "has number %d after %d; numbers begin at 1 and grow, to %d at most", seq, c.last[section], int64(budget.MaxNumber))
+	if seq < 1 || seq <= c.last[section] || seq > c.most {
+		c.fail(subject, "has number %d after %d; numbers begin at 1 and grow, to %d at most, one for each microsecond since 1970", seq, c.last[section], c.most)
 	}
 	c.last[section] = max(seq, c.last[section])
 }
@@ -119,19 +136,25 @@ func (c *checker) row(r budget.Row) {
 		c.grant(r)
 	case budget.EndedGrant:
 		c.grant(r.Grant)
+		c.past(grantOfNames(r.Grant), moment{"endedAt", r.EndedAt})
 	case budget.AuditEntry:
 		c.contents.Audit++
-		c.numbered(audit, fmt.Sprintf("audit entry %d", r.Seq), r.Seq)
+		c.audit(r)
 	case evidence.Kept:
 		c.contents.FirstChunks++
-		c.once("first chunk of " + request(r.Ref))
+		c.chunks(r)
 	}
 }
 
 func (c *checker) grant(g budget.Grant) {
-	s := fmt.Sprintf("grant of %s/%s to %s", g.Owner, g.Model, g.Grantee)
+	s := grantOfNames(g)
 	c.once(s)
 	c.can(s, g.Validate())
+	c.past(s, moment{"at", g.At})
+}
+
+func grantOfNames(g budget.Grant) string {
+	return fmt.Sprintf("grant of %s/%s to %s", g.Owner, g.Model, g.Grantee)
 }
 
 // binding judges names that targets gave: those of files and of objects.
@@ -141,36 +164,27 @@ func (c *checker) binding(b budget.Binding) {
 	if b.Namespace != "" {
 		c.can(s, modelspec.CheckName("namespace", b.Namespace))
 	}
+	c.past(s, moment{"boundAt", b.BoundAt}, moment{"firstReadyAt", b.FirstReadyAt}, moment{"goneAt", b.GoneAt})
 }
 
 func request(ref budget.Ref) string { return "request " + ref.Tenant + "/" + ref.ID }
-
-const longestName = 255 // what the databases hold
-
-func (c *checker) name(subject string, names ...string) {
-	for _, n := range names {
-		if n == "" || len(n) > longestName {
-			c.fail(subject, "has a name of %d bytes; one has 1 to %d", len(n), longestName)
-		}
-	}
-}
 
 func (c *checker) reservation(r budget.Reservation) {
 	s := request(r.Ref)
 	c.once(s)
 	c.numbered(reservations, s, r.Seq)
-	c.name(s, r.Model.Name, r.Model.Version, r.SpecHash)
-	c.can(s, r.Validate())
+	c.long(s, 1, budget.MaxName, text{"model name", r.Model.Name}, text{"model version", r.Model.Version})
+	c.long(s, 1, budget.MaxSpecHash, text{"specHash", r.SpecHash})
+	c.long(s, 0, budget.MaxName, text{"node", r.Node})
+	c.can(s, r.Validate(c.most))
+	c.past(s, moment{"createdAt", r.CreatedAt}, moment{"reservedAt", r.ReservedAt}, moment{"releaseRequestedAt", r.ReleaseRequestedAt}, moment{"releasedAt", r.ReleasedAt})
 	if !c.seen["tenant "+r.Tenant] || !c.seen["pool "+r.Pool] {
 		c.fail(s, "belongs to tenant %q and pool %q, and one of them is not in the copy", r.Tenant, r.Pool)
 	}
-	if !r.ExpiresAt.After(r.CreatedAt) {
-		c.fail(s, "expires at %s, not after its creation", spell(r.ExpiresAt))
-	}
+	c.known[r.Ref] = known{open: !r.State.Final(), generation: r.Generation, model: budget.PrintModel(r.Model)}
 	if r.State.Final() {
 		return
 	}
-	c.open[r.Ref] = true
 	model := [3]string{r.Tenant, r.Model.Name, r.Model.Version}
 	if other, taken := c.live[model]; taken {
 		c.fail(s, "serves model %s@%s, which request %q of the tenant serves too", r.Model.Name, r.Model.Version, other)
@@ -186,7 +200,8 @@ func (c *checker) entry(r budget.Entry) {
 	default:
 		c.fail(s, "has the unknown op %q", r.Op)
 	}
-	c.can(s, r.Validate())
+	c.can(s, r.Validate(c.most))
+	c.past(s, moment{"at", r.At})
 	if r.Seq > c.head.JournalSeq {
 		c.fail(s, "has a number above the copy's journalSeq %d", c.head.JournalSeq)
 	}
@@ -199,13 +214,20 @@ func (c *checker) intent(r budget.Intent) {
 	switch {
 	case r.Op != budget.Apply && r.Op != budget.Delete:
 		c.fail(s, "has the unknown op %q", r.Op)
-	case r.Attempts < 0 || r.Attempts > budget.MaxNumber || r.Generation < 1 || r.Generation > budget.MaxNumber:
-		c.fail(s, "has generation %d and %d attempts; generations begin at 1, attempts at 0, and neither goes above %d", r.Generation, r.Attempts, int64(budget.MaxNumber))
+	case r.Attempts < 0 || r.Attempts > c.most || r.Generation < 1 || r.Generation > c.most:
+		c.fail(s, "has generation %d and %d attempts; generations begin at 1, attempts at 0, and neither goes above %d, one for each microsecond since 1970", r.Generation, r.Attempts, c.most)
 	case (r.LeaseOwner == "") != r.LeaseUntil.IsZero() || (!r.DeliveredAt.IsZero() && r.LeaseOwner != ""):
 		c.fail(s, "has half a lease, or is delivered and leased")
 	}
-	if c.open[r.Ref] || r.DeliveredAt.IsZero() { // else nothing comes of it any more
+	// Pauses and leases are minutes: they are bounded like what has happened.
+	c.past(s, moment{"nextAttemptAt", r.NextAttemptAt}, moment{"leaseUntil", r.LeaseUntil}, moment{"deliveredAt", r.DeliveredAt})
+	c.long(s, 0, budget.MaxName, text{"leaseOwner", r.LeaseOwner})
+	of, there := c.known[r.Ref]
+	if of.open || r.DeliveredAt.IsZero() { // else nothing comes of it any more
 		c.can(s, r.Validate())
+		if there {
+			c.can(s, r.CheckOf(of.generation, of.model))
+		}
 	}
 }
 
@@ -213,4 +235,9 @@ func (c *checker) key(r budget.APIKey) {
 	s := "key " + r.ID
 	c.once(s)
 	c.can(s, r.Validate())
+	c.past(s, moment{"createdAt", r.CreatedAt}, moment{"revokedAt", r.RevokedAt}, moment{"lastUsedAt", r.LastUsedAt})
+	if other, taken := c.secrets[r.SecretHash]; taken {
+		c.fail(s, "has the secret of key %s: each key has its own", other)
+	}
+	c.secrets[r.SecretHash] = r.ID
 }

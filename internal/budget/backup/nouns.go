@@ -110,7 +110,7 @@ func intentOf(r intentRow, m *moments) budget.Row {
 		Ref: budget.Ref{Tenant: r.Tenant, ID: r.ID}, Seq: r.Seq, Op: budget.IntentOp(r.Op), Generation: r.Generation,
 		Model: r.Model, Funded: r.Funded, Attempts: r.Attempts, NextAttemptAt: m.must("nextAttemptAt", r.NextAttemptAt),
 		LeaseOwner: r.LeaseOwner, LeaseUntil: m.read("leaseUntil", r.LeaseUntil),
-		DeliveredAt: m.read("deliveredAt", r.DeliveredAt), LastError: r.LastError,
+		DeliveredAt: m.read("deliveredAt", r.DeliveredAt), LastError: budget.IntentError(r.LastError),
 	}
 }
 

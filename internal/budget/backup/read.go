@@ -38,13 +38,16 @@ func (r *Reader) Head() (budget.CopyHead, error) {
 	return h, err
 }
 
-// Rows are all rows in their order; an error is the last of them.
+// Rows are all rows in their order; an error is the last of them. A grant that
+// ended is left out where it was given again: a ledger whose program did not
+// know of grants that ended may hold both.
 func (r *Reader) Rows() iter.Seq2[budget.Row, error] {
 	return func(yield func(budget.Row, error) bool) {
 		dec, _, err := r.begin()
+		hand := withoutEndedBesideLive(yield)
 		for i := 0; err == nil && i < len(sections()); i++ {
 			var more bool
-			if more, err = readSection(dec, sections()[i], yield); !more {
+			if more, err = readSection(dec, sections()[i], hand); !more {
 				return
 			}
 		}
@@ -54,6 +57,23 @@ func (r *Reader) Rows() iter.Seq2[budget.Row, error] {
 		if err != nil {
 			yield(nil, err)
 		}
+	}
+}
+
+// withoutEndedBesideLive hands on all rows but grants that ended and stand
+// behind the same one that is live.
+func withoutEndedBesideLive(yield func(budget.Row, error) bool) func(budget.Row, error) bool {
+	live := map[[3]string]bool{}
+	return func(r budget.Row, err error) bool {
+		switch g := r.(type) {
+		case budget.Grant:
+			live[[3]string{g.Owner, g.Model, g.Grantee}] = true
+		case budget.EndedGrant:
+			if live[[3]string{g.Owner, g.Model, g.Grantee}] {
+				return true
+			}
+		}
+		return yield(r, err)
 	}
 }
 
@@ -87,8 +107,6 @@ func (r *Reader) begin() (*json.Decoder, budget.CopyHead, error) {
 	switch {
 	case err != nil:
 		return nil, h, malformed("the head", "exportedAt %q is no time", at)
-	case h.Incarnation == "" || len(h.Incarnation) > 255:
-		return nil, h, malformed("the head", "incarnation must have 1 to 255 bytes; got %d", len(h.Incarnation))
 	case h.JournalSeq < 0 || h.JournalSeq > budget.MaxNumber:
 		return nil, h, malformed("the head", "journalSeq is %d; it goes from 0 to %d", h.JournalSeq, int64(budget.MaxNumber))
 	}

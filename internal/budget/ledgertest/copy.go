@@ -43,6 +43,7 @@ func runCopy(t *testing.T, open Opener) {
 		to.is(err, budget.ErrNotFound)
 	})
 	t.Run("a broken copy changes nothing", func(t *testing.T) { testBrokenCopy(t, open) })
+	t.Run("the highest numbers that are taken leave room", func(t *testing.T) { testNumbersGoOn(t, open) })
 	t.Run("a lifted journal goes on above", func(t *testing.T) {
 		b := setup(t, open, 8)
 		b.quota("team-a", 8)
@@ -108,6 +109,58 @@ func testRoundTrip(t *testing.T, openFrom, openTo Opener) {
 		t.Errorf("the new entry has number %d, want one above %d", entries[0].Seq, seq)
 	}
 	to.ok(to.AppendAudit(to.ctx, budget.AuditEntry{Who: "admin k", What: "more", Result: "ok"}))
+}
+
+// testNumbersGoOn: a ledger that a copy gave the highest numbers gives out the
+// next ones, and its own copy is taken.
+func testNumbersGoOn(t *testing.T, open Opener) {
+	from, to := setup(t, open, 8), setup(t, open, 8)
+	Fill(t, from.Ledger, from.clock)
+	to.clock.Advance(from.clock.Now().Sub(to.clock.Now()))
+	most := budget.MostGivenOut(to.clock.Now())
+	head, rows := backupOf(t, from.export())
+	head.JournalSeq = most
+	highest := func(yield func(budget.Row, error) bool) {
+		for r, err := range rows {
+			switch row := r.(type) {
+			case budget.Reservation:
+				switch row.ID {
+				case "cancelled": // the last to arrive
+					row.Seq = most
+				case "waiting":
+					row.Revision, row.Submits = most, most
+				}
+				r = row
+			case budget.Intent:
+				if row.ID == "leased" { // the last of the outbox
+					row.Seq, row.Attempts = most, most
+				}
+				r = row
+			case budget.AuditEntry:
+				row.Seq = most
+				r = row
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+	_, err := backup.Check(head, highest, to.clock.Now())
+	to.ok(err)
+	to.ok(to.Import(to.ctx, head, highest, ""))
+	to.clock.Advance(time.Hour)
+	to.claim("relay")
+	to.submit("team-a", "newest", 1, 50)
+	to.submit("team-a", "waiting", 1, 50) // once more
+	to.quota("team-a", 8)
+	to.admit()
+	to.ok(to.AppendAudit(to.ctx, budget.AuditEntry{Who: "admin k", What: "more", Result: "ok"}))
+	_, seq, err := to.Identity(to.ctx)
+	to.ok(err)
+	if newest := to.get("team-a", "newest"); newest.Seq <= most || seq <= most || to.get("team-a", "waiting").Submits <= most {
+		t.Errorf("the next arrival number is %d and the journal's %d, want both above %d", newest.Seq, seq, most)
+	}
+	// setup looks that its copy is taken.
 }
 
 func testBrokenCopy(t *testing.T, open Opener) {
@@ -218,11 +271,26 @@ func Export(t *testing.T, ctx context.Context, l budget.Ledger) string { //nolin
 	return out.String()
 }
 
+// importable fails unless a copy of the ledger is taken for one.
+func (b *bundle) importable() {
+	b.Helper()
+	Importable(b.T, b.ctx, b.Ledger, b.clock.Now())
+}
+
+// Importable fails unless a copy of a ledger is taken for one at a moment.
+func Importable(t *testing.T, ctx context.Context, l budget.Ledger, now time.Time) { //nolint:revive // t first, as everywhere in tests
+	t.Helper()
+	head, rows := backupOf(t, Export(t, ctx, l))
+	if _, err := backup.Check(head, rows, now); err != nil {
+		t.Errorf("what the ledger exports is not taken in again: %v", err)
+	}
+}
+
 // take imports a document, judged as whoever imports does.
 func (b *bundle) take(doc, keep string) error {
 	b.Helper()
 	head, rows := backupOf(b.T, doc)
-	if _, err := backup.Check(head, rows); err != nil {
+	if _, err := backup.Check(head, rows, b.clock.Now()); err != nil {
 		return err
 	}
 	return b.Import(b.ctx, head, rows, keep)

@@ -70,7 +70,7 @@ type bundle struct {
 }
 
 // setup opens a ledger with pool "default" of the given size; when the test
-// ends every invariant must hold.
+// ends every invariant must hold, and a copy must be one that can be taken in.
 func setup(t *testing.T, open Opener, slots int64) *bundle {
 	t.Helper()
 	clock := NewClock()
@@ -78,6 +78,7 @@ func setup(t *testing.T, open Opener, slots int64) *bundle {
 	t.Cleanup(func() {
 		b.ctx = context.Background() // the test's own has ended
 		b.clean()
+		b.importable()
 		if err := b.Close(); err != nil {
 			t.Errorf("close the ledger: %v", err)
 		}

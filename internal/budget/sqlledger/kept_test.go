@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"modeldock.io/internal/budget"
+	"modeldock.io/internal/budget/ledgertest"
 	"modeldock.io/internal/budget/sqlledger"
 	"modeldock.io/internal/traffic"
 )
@@ -64,6 +65,7 @@ func stillTold(t *testing.T, l *sqlledger.Ledger) {
 	if report := verify(t, l); !report.Clean() {
 		t.Fatalf("%+v", report.Violations)
 	}
+	ledgertest.Importable(t, ctx, l, keptAt())
 	have := map[string]string{}
 	all, err := l.List(ctx, budget.Filter{})
 	must(t, err)
@@ -102,6 +104,7 @@ func stillTold(t *testing.T, l *sqlledger.Ledger) {
 	if report := verify(t, l); !report.Clean() {
 		t.Fatalf("%+v", report.Violations)
 	}
+	ledgertest.Importable(t, ctx, l, keptAt())
 }
 
 func access(t *testing.T, l *sqlledger.Ledger) {
