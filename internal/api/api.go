@@ -184,12 +184,13 @@ func (s *Server) limitBody(c *gin.Context) {
 	case simulatePath:
 		limit = maxTrace
 	}
-	c.Request.Body = s.inTime(c, http.MaxBytesReader(c.Writer, c.Request.Body, limit))
-	if c.Request.ContentLength > limit {
+	body := s.inTime(c, http.MaxBytesReader(c.Writer, c.Request.Body, limit))
+	if c.Request.ContentLength > limit { // net/http lets its sender read why, if it finds its own body
 		c.Header("Connection", "close")
 		s.fail(c, &http.MaxBytesError{Limit: limit})
 		return
 	}
+	c.Request.Body = body
 	c.Next()
 }
 
