@@ -80,6 +80,9 @@ type Config struct {
 	// Recent finds an inference record that is not stored yet; nil where no
 	// gateway runs in this process.
 	Recent func(requestID string) (traffic.Inference, bool)
+	// Recorded returns when the records of a request's calls that are over can be
+	// read, or soon; nil where no gateway runs in this process.
+	Recorded func(ctx context.Context, ref budget.Ref)
 	// CheckSource refuses a source that the model's engine can never be given.
 	CheckSource func(m modelspec.Model) error
 	// NoSleep says why no engine stays loaded in host memory here; empty: those

@@ -20,6 +20,9 @@ func (s handlers) GetEvidence(c *gin.Context, id openapi.ID, params openapi.GetE
 		s.fail(c, err)
 		return
 	}
+	if s.Recorded != nil {
+		s.Recorded(c.Request.Context(), ref)
+	}
 	doc, err := s.collector.Explain(c.Request.Context(), ref)
 	if err != nil {
 		s.fail(c, err)

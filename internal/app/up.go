@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"modeldock.io/internal/api"
+	"modeldock.io/internal/budget"
 	"modeldock.io/internal/budget/jsonledger"
 	"modeldock.io/internal/budget/sqlledger"
 	"modeldock.io/internal/delivery"
@@ -220,11 +222,20 @@ func (p *platform) buildTraffic(ctx context.Context) (err error) {
 	return nil
 }
 
+// recordedLimit is how long an explanation waits for records that are being
+// stored: whoever got an answer may ask right away.
+const recordedLimit = time.Second
+
 func (p *platform) buildAPI() {
 	cfg := p.apiConfig()
 	cfg.Fleet, cfg.Load, cfg.Recent, cfg.OnLoopback = fleet{p.machine}, load{p}, p.recorder.Find, p.opts.onLoopback()
 	cfg.Scaling, cfg.Bounds, cfg.NoAutoscaler = p.scaler, p.opts.Bounds, noKubernetes
 	cfg.Restorer, cfg.SpoolDir = restorer{p.control, p.machine}, p.dir.path
+	cfg.Recorded = func(ctx context.Context, ref budget.Ref) {
+		ctx, cancel := context.WithTimeout(ctx, recordedLimit)
+		defer cancel()
+		p.recorder.Await(ctx, ref.Tenant, ref.ID, p.clock())
+	}
 	if p.opts.Manual {
 		cfg.Stepper = stepper{p.control}
 	}

@@ -93,6 +93,21 @@ func (b *BatchRecorder) Find(requestID string) (traffic.Inference, bool) {
 	return b.queue.find(requestID)
 }
 
+// Await returns when the records of calls of one model that were over by then
+// are in the store, or were lost, or when ctx ends.
+func (b *BatchRecorder) Await(ctx context.Context, owner, reservation string, by time.Time) {
+	const look = 5 * time.Millisecond
+	for b.queue.has(func(i traffic.Inference) bool {
+		return i.Owner == owner && i.ReservationID == reservation && !i.DoneAt.After(by)
+	}) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(look):
+		}
+	}
+}
+
 // Dropped is how many records were lost so far.
 func (b *BatchRecorder) Dropped() uint64 { return b.dropped.Load() + b.queue.lost() }
 

@@ -96,6 +96,32 @@ func TestSinkIsTriedAgain(t *testing.T) {
 	}
 }
 
+// Whoever reads what a model's calls left can wait for those that are over, and
+// for no others.
+func TestRecordsCanBeWaitedFor(t *testing.T) {
+	t.Parallel()
+	free := make(chan struct{})
+	sink := &memorySink{fail: func(context.Context, int) error { <-free; return nil }}
+	r := newRecorder(t, sink)
+	asked := time.Now()
+	r.Record(traffic.Inference{RequestID: "1", Owner: "team-a", ReservationID: "m1", DoneAt: asked})
+	r.Record(traffic.Inference{RequestID: "2", Owner: "team-a", ReservationID: "m2", DoneAt: asked.Add(time.Second)})
+	r.Await(t.Context(), "team-b", "m1", asked)
+	r.Await(t.Context(), "team-a", "m2", asked)
+	impatient, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if r.Await(impatient, "team-a", "m1", asked); impatient.Err() == nil {
+		t.Error("it did not wait for a record that is being stored")
+	}
+	close(free)
+	r.Await(t.Context(), "team-a", "m1", asked)
+	sink.mu.Lock()
+	defer sink.mu.Unlock()
+	if len(sink.batches) == 0 || sink.batches[0][0].RequestID != "1" {
+		t.Errorf("stored are %v", sink.batches)
+	}
+}
+
 func TestLostRecordsAreCounted(t *testing.T) {
 	t.Parallel()
 	away := &memorySink{fail: func(context.Context, int) error { return errors.New("away") }}

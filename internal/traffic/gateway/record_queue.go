@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"sync"
 
 	"modeldock.io/internal/traffic"
@@ -126,6 +127,18 @@ func (q *recordQueue) find(requestID string) (traffic.Inference, bool) {
 		}
 	}
 	return latest(q.taken, requestID)
+}
+
+// has tells whether such a record is queued or being stored.
+func (q *recordQueue) has(such func(traffic.Inference) bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, l := range q.turns {
+		if slices.ContainsFunc(l.records, such) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(q.taken, such)
 }
 
 func latest(records []traffic.Inference, requestID string) (traffic.Inference, bool) {
