@@ -156,11 +156,11 @@ func (c *control) countSignIns(ctx context.Context) error { return c.api.SumUpSi
 
 // admit takes all that fits, a bounded set per commit.
 func (c *control) admit(ctx context.Context) error {
-	_, seq, err := c.reachLedger(ctx)
+	_, back, err := c.reachLedger(ctx)
 	if err != nil {
 		return err
 	}
-	if c.wentBack(seq) {
+	if back {
 		return c.checkAge(ctx)
 	}
 	done, ok := c.doubt.Begin()

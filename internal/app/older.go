@@ -43,28 +43,29 @@ type stampKeeper interface {
 // stampNow makes the ledger's highest journal number durable in the data
 // directory; it comes before every delivery.
 func (c *control) stampNow(ctx context.Context) (int64, error) {
-	incarnation, seq, err := c.ledger.Identity(ctx)
+	incarnation, seq, back, err := c.identify(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read the ledger's journal number: %w", err)
 	}
-	if c.wentBack(seq) {
+	if back {
 		return 0, fmt.Errorf("nothing is delivered: the ledger's journal ends at %d, and %d was read before: the database went back to an older state", seq, c.age.seen.Load())
 	}
 	return seq, c.stamps.raise(ctx, incarnation, seq)
 }
 
-// wentBack reports that the journal is shorter than this process has seen it:
-// under a running ModelDock the database was replaced by an older copy.
-func (c *control) wentBack(seq int64) bool {
-	for {
-		seen := c.age.seen.Load()
-		if seq < seen {
-			return true
-		}
-		if c.age.seen.CompareAndSwap(seen, seq) {
-			return false
-		}
+// identify asks the ledger who it is. back reports that its journal is shorter
+// than this process had seen it before: under a running ModelDock the database
+// was replaced by an older copy. What another goroutine reads meanwhile may be
+// longer, and says nothing.
+func (c *control) identify(ctx context.Context) (incarnation string, seq int64, back bool, err error) {
+	before := c.age.seen.Load()
+	if incarnation, seq, err = c.ledger.Identity(ctx); err != nil {
+		return "", 0, false, err
 	}
+	for seen := before; seen < seq && !c.age.seen.CompareAndSwap(seen, seq); {
+		seen = c.age.seen.Load()
+	}
+	return incarnation, seq, seq < before, nil
 }
 
 // stamped is the highest number that an incarnation left outside its database.
@@ -105,7 +106,7 @@ func (c *control) checkAgeLocked(ctx context.Context) error {
 	if err := c.stillHome(ctx); err != nil {
 		return err
 	}
-	incarnation, seq, err := c.ledger.Identity(ctx)
+	incarnation, _, err := c.ledger.Identity(ctx)
 	if err != nil {
 		return fmt.Errorf("read the ledger's identity: %w", err)
 	}
@@ -114,10 +115,18 @@ func (c *control) checkAgeLocked(ctx context.Context) error {
 		return err
 	}
 	stamped = max(stamped, c.age.seen.Load())
+	// The journal is read after the stamps: others go on while this process
+	// looks, and each number was in the journal before it was stamped.
+	now, seq, _, err := c.identify(ctx)
+	if err != nil {
+		return fmt.Errorf("read the ledger's journal number: %w", err)
+	}
+	if now != incarnation {
+		return fmt.Errorf("another ledger (%s) took the place of %s while it was compared; it is compared again", now, incarnation)
+	}
 	// Once it was older, only agreement or an admin ends that: whatever was
 	// journaled since does not make it the newest.
 	if seq >= stamped && !c.age.older {
-		c.wentBack(seq)
 		c.goOn(ctx)
 		return nil
 	}
@@ -184,7 +193,7 @@ func (c *control) compareAgain(ctx context.Context) error {
 		return nil // somebody decides right now
 	}
 	defer c.age.Unlock()
-	incarnation, seq, err := c.reachLedger(ctx)
+	incarnation, back, err := c.reachLedger(ctx)
 	if err != nil {
 		return err
 	}
@@ -197,7 +206,7 @@ func (c *control) compareAgain(ctx context.Context) error {
 		c.adoptAccounts(incarnation)
 		return c.checkAgeLocked(ctx)
 	}
-	if c.doubt.Halted() == "" && !c.wentBack(seq) {
+	if c.doubt.Halted() == "" && !back {
 		return nil
 	}
 	return c.checkAgeLocked(ctx)
@@ -211,16 +220,16 @@ func (c *control) stillHome(ctx context.Context) error {
 	return c.atHome(ctx)
 }
 
-// reachLedger asks the ledger who it is, and tells the health of it: this is
-// asked often, and so an outage shows soon.
-func (c *control) reachLedger(ctx context.Context) (incarnation string, seq int64, err error) {
+// reachLedger identifies the ledger, and tells the health of it: this is asked
+// often, and so an outage shows soon.
+func (c *control) reachLedger(ctx context.Context) (incarnation string, back bool, err error) {
 	soon, cancel := context.WithTimeout(ctx, ledgerWait)
 	defer cancel()
-	if incarnation, seq, err = c.ledger.Identity(soon); err != nil {
+	if incarnation, _, back, err = c.identify(soon); err != nil {
 		err = fmt.Errorf("the ledger does not answer: %w", err)
 	}
 	c.health.report(ctx, "ledger", err)
-	return incarnation, seq, err
+	return incarnation, back, err
 }
 
 // tellOthers says whose stamps lie in the data directory beside the ledger's own.

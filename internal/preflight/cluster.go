@@ -174,6 +174,7 @@ func (k *inspector) stamps(ctx context.Context, ledger <-chan known) {
 	}
 	text, stamped := m.Data[db.incarnation]
 	seq, err := strconv.ParseInt(text, 10, 64)
+	end := db.end(ctx, seq)
 	switch {
 	case !stamped && len(m.Data) > 0:
 		k.add("age", Warning, fmt.Sprintf("this cluster was delivered to from %d other ledgers, and never from %s", len(m.Data), db.incarnation), "if the DSN should name another database, correct it; a new ledger leaves the others' objects alone")
@@ -181,9 +182,9 @@ func (k *inspector) stamps(ctx context.Context, ledger <-chan known) {
 		k.add("age", OK, "nothing was delivered to this cluster yet", "")
 	case err != nil:
 		k.add("age", Broken, fmt.Sprintf("ConfigMap %s/%s says %q for %s, which is no journal number", k.System, stampsName, text, db.incarnation), "put the number back, or remove the entry if the ledger is the newest")
-	case seq > db.journal:
-		k.add("age", Broken, fmt.Sprintf("the ledger's journal ends at %d and deliveries were made at %d: an older copy came back, and it will stand still", db.journal, seq), "see docs/backup.md; bring the newest copy back, or accept this one by `modeldock ledger import --accept-older`")
+	case seq > end:
+		k.add("age", Broken, fmt.Sprintf("the ledger's journal ends at %d and deliveries were made at %d: an older copy came back, and it will stand still", end, seq), "see docs/backup.md; bring the newest copy back, or accept this one by `modeldock ledger import --accept-older`")
 	default:
-		k.add("age", OK, fmt.Sprintf("the journal ends at %d, deliveries at %d", db.journal, seq), "")
+		k.add("age", OK, fmt.Sprintf("the journal ends at %d, deliveries at %d", end, seq), "")
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"modeldock.io/deploy"
+	"modeldock.io/internal/budget/sqlledger"
 	"modeldock.io/test/apiserver"
 )
 
@@ -192,10 +193,18 @@ func TestOlderThanWhatIsThere(t *testing.T) {
 	}
 
 	s.must(s.admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "modeldock-system", Name: stampsName}, Data: map[string]string{"one": "90"}}))
+	ledgerAt := func(incarnation string, seq, later int64) known {
+		return known{incarnation, seq, func(context.Context) (sqlledger.Inspection, error) {
+			return sqlledger.Inspection{Incarnation: incarnation, JournalSeq: later}, nil
+		}}
+	}
 	for _, test := range []struct {
 		ledger known
 		status Status
-	}{{known{"one", 89}, Broken}, {known{"one", 90}, OK}, {known{"another", 1000}, Warning}} {
+	}{
+		{ledgerAt("one", 89, 89), Broken}, {ledgerAt("one", 90, 90), OK}, {ledgerAt("another", 1000, 1000), Warning},
+		{ledgerAt("one", 80, 95), OK}, // it went on
+	} {
 		k := &inspector{look: &look{part: "ledger"}, Cluster: *s.options.Cluster}
 		if !k.connect(t.Context()) {
 			t.Fatal(k.all)

@@ -15,6 +15,19 @@ import (
 type known struct {
 	incarnation string
 	journal     int64
+	inspect     func(context.Context) (sqlledger.Inspection, error) // it once more
+}
+
+// end is where the journal ends when so much was delivered. A ledger that is at
+// work went on since it was looked at, and was stamped again.
+func (k known) end(ctx context.Context, stamped int64) int64 {
+	if stamped <= k.journal {
+		return k.journal
+	}
+	if i, err := k.inspect(ctx); err == nil && i.Incarnation == k.incarnation {
+		return i.JournalSeq
+	}
+	return k.journal
 }
 
 // Names of the checks of a ledger.
@@ -31,7 +44,8 @@ const (
 func database(ctx context.Context, dsn string, ledger chan<- known) []Finding {
 	defer close(ledger)
 	l := &look{part: "database"}
-	i, err := sqlledger.InspectMySQL(ctx, dsn)
+	inspect := func(ctx context.Context) (sqlledger.Inspection, error) { return sqlledger.InspectMySQL(ctx, dsn) }
+	i, err := inspect(ctx)
 	if err != nil {
 		l.add(checkReach, Broken, err.Error(), "start the server, or correct the DSN: user:password@tcp(host:port)/database, with a database that exists")
 		return l.all
@@ -48,7 +62,10 @@ func database(ctx context.Context, dsn string, ledger chan<- known) []Finding {
 	default:
 		l.add(checkRights, OK, "the user may change tables, triggers and rows", "")
 	}
-	schema(l, i, ledger)
+	schema(l, i)
+	if i.Incarnation != "" {
+		ledger <- known{i.Incarnation, i.JournalSeq, inspect}
+	}
 	return l.all
 }
 
@@ -125,7 +142,8 @@ func settings(l *look, s map[string]string) {
 func file(ctx context.Context, path string, ledger chan<- known) []Finding {
 	defer close(ledger)
 	l := &look{part: "database"}
-	i, err := sqlledger.InspectSQLite(ctx, path)
+	inspect := func(ctx context.Context) (sqlledger.Inspection, error) { return sqlledger.InspectSQLite(ctx, path) }
+	i, err := inspect(ctx)
 	if err != nil {
 		l.add(checkReach, Broken, err.Error(), "name the data directory of a `modeldock up` by --data-dir; it must be readable")
 		return l.all
@@ -133,14 +151,16 @@ func file(ctx context.Context, path string, ledger chan<- known) []Finding {
 	if i.Version > 0 {
 		l.add(checkReach, OK, i.Where+" is a ledger ("+i.Server+")", "")
 	}
-	schema(l, i, ledger)
+	schema(l, i)
 	if i.Incarnation != "" {
-		age(l, path, known{i.Incarnation, i.JournalSeq})
+		db := known{i.Incarnation, i.JournalSeq, inspect}
+		ledger <- db
+		age(ctx, l, path, db)
 	}
 	return l.all
 }
 
-func schema(l *look, i sqlledger.Inspection, ledger chan<- known) {
+func schema(l *look, i sqlledger.Inspection) {
 	switch {
 	case i.Newer():
 		l.add(checkSchema, Broken, fmt.Sprintf("schema version %d was made by a newer program; this one knows up to %d and refuses to start", i.Version, i.Known), "run the newer program, or restore a backup made before its upgrade")
@@ -154,6 +174,5 @@ func schema(l *look, i sqlledger.Inspection, ledger chan<- known) {
 	}
 	if i.Incarnation != "" {
 		l.add(checkIdentity, OK, fmt.Sprintf("ledger %s, journal entry %d", i.Incarnation, i.JournalSeq), "")
-		ledger <- known{i.Incarnation, i.JournalSeq}
 	}
 }

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +14,7 @@ const checkAge = "age"
 
 // age compares a ledger in a file with the stamp beside it: one that is older
 // will stand still.
-func age(l *look, ledger string, db known) {
+func age(ctx context.Context, l *look, ledger string, db known) {
 	path := filepath.Join(filepath.Dir(ledger), stamp.File)
 	ledgers, err := stamp.Read(path)
 	switch {
@@ -27,12 +28,13 @@ func age(l *look, ledger string, db known) {
 		return
 	}
 	seq, stamped := ledgers[db.incarnation]
+	end := db.end(ctx, seq)
 	switch {
 	case !stamped && len(ledgers) > 0:
 		l.add(checkAge, Warning, fmt.Sprintf("deliveries were made here from %d other ledgers, and never from %s", len(ledgers), db.incarnation), "if another ledger.db belongs here, bring it back; a new ledger leaves the others' objects alone")
-	case seq > db.journal:
-		l.add(checkAge, Broken, fmt.Sprintf("the ledger's journal ends at %d and deliveries were made at %d: an older copy came back, and it will stand still", db.journal, seq), "see docs/backup.md; bring the newest copy back, or accept this one by `modeldock ledger import --accept-older`")
+	case seq > end:
+		l.add(checkAge, Broken, fmt.Sprintf("the ledger's journal ends at %d and deliveries were made at %d: an older copy came back, and it will stand still", end, seq), "see docs/backup.md; bring the newest copy back, or accept this one by `modeldock ledger import --accept-older`")
 	case stamped:
-		l.add(checkAge, OK, fmt.Sprintf("the journal ends at %d, deliveries at %d", db.journal, seq), "")
+		l.add(checkAge, OK, fmt.Sprintf("the journal ends at %d, deliveries at %d", end, seq), "")
 	}
 }
