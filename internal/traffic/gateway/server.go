@@ -54,7 +54,7 @@ func NewServer(handler http.Handler) *Server {
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams,
 			// What of a body comes before it is read; its limit is another.
-			MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 4 << 20,
+			MaxReceiveBufferPerStream: 128 << 10, MaxReceiveBufferPerConnection: 1 << 20,
 			// Pings find a peer that vanished, as probes do for TCP.
 			SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second, WriteByteTimeout: deadPeerLimit,
 		},

@@ -96,6 +96,24 @@ func TestRequestsThatNoHandlerHears(t *testing.T) {
 	})
 }
 
+// What net/http has ended is over, taken or refused: nobody else on the connection
+// waits for it.
+func TestRequestsThatEndUnheardHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	const asked = 900
+	withAndWithoutTLS(t, func(t *testing.T, secured bool) {
+		_, _, dial := streamsServer(t, secured)
+		g := greedlessOn(t, dial())
+		g.takes(t)
+		for range asked / 3 {
+			g.ask(t, "/", [2]string{"te", "gzip"})
+			g.ask(t, "/%zz")
+			g.ask(t, "/")
+		}
+		waitFor(t, "the ends of all", func() bool { return g.heads.Load() == asked*2/3 && g.resets.Load() == asked/3 })
+	})
+}
+
 // Requests of which handlers hear are not held back: all of them come.
 func TestRequestsThatHandlersHear(t *testing.T) {
 	t.Parallel()

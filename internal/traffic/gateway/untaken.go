@@ -17,9 +17,12 @@ const (
 	// untakenLook is how often answers are looked at that wait for their callers.
 	untakenLook = time.Second
 	// maxUntaken is how many tenants' answers may wait at once, for longer than a
-	// look, and how many requests strangers may have before their connections are
-	// read no further. Each holds some 13 KiB and the place of its request.
+	// look. Each holds some 13 KiB and the place of its request.
 	maxUntaken = 4096
+	// maxStrangers is how many requests strangers may have, those that net/http
+	// answers by itself included, before their connections are hardly read any
+	// further. Each may hold its header and what came of its body as well.
+	maxStrangers = 1024
 	// strangersWait is how long a stranger's answer may wait where strangers have
 	// too many.
 	strangersWait = 50 * time.Millisecond
@@ -32,19 +35,21 @@ const (
 // those end first whose caller has most of them, and the oldest of these;
 // strangers' are counted by their addresses and never at the cost of tenants'.
 type untaken struct {
-	limit time.Duration
-	most  int
+	limit         time.Duration
+	most, strange int          // maxUntaken, maxStrangers
+	strangers     atomic.Int64 // requests of strangers; see streams
 
-	mu        sync.Mutex
-	answers   map[*answering]struct{}
-	strangers int         // of them
-	crowded   atomic.Bool // by strangers
-	looking   bool
+	mu      sync.Mutex
+	answers map[*answering]struct{}
+	looking bool
 }
 
 func newUntaken() *untaken {
-	return &untaken{limit: deadPeerLimit, most: maxUntaken, answers: map[*answering]struct{}{}}
+	return &untaken{limit: deadPeerLimit, most: maxUntaken, strange: maxStrangers, answers: map[*answering]struct{}{}}
 }
+
+// crowded tells that strangers have too many requests.
+func (u *untaken) crowded() bool { return u.strangers.Load() > int64(u.strange) }
 
 // answeringKey finds the answer in an HTTP/2 request's context.
 type answeringKey struct{}
@@ -69,11 +74,13 @@ func (u *untaken) watch(h http.Handler) http.Handler {
 		a := &answering{ResponseWriter: w, of: u, from: strangerOf(r)}
 		if c, ok := r.Context().Value(connKey{}).(*wordedConn); ok {
 			a.on = &c.streams
-			a.on.hear()
+			a.on.handle(1)
 		}
 		u.enter(a)
 		defer u.leave(a)
 		h.ServeHTTP(a, r.WithContext(context.WithValue(r.Context(), answeringKey{}, a)))
+		r.Header = nil // an answer that waits for its caller needs it no more
+		a.answered(r.Body)
 		a.Flush() // what the server would send only when nobody looks any more
 	})
 }
@@ -82,17 +89,10 @@ func (u *untaken) enter(a *answering) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.answers[a] = struct{}{}
-	u.stranger(1)
 	if !u.looking {
 		u.looking = true
 		time.AfterFunc(untakenLook, u.look)
 	}
-}
-
-// stranger counts one more, or less.
-func (u *untaken) stranger(n int) {
-	u.strangers += n
-	u.crowded.Store(u.strangers > u.most)
 }
 
 func (u *untaken) known(a *answering, tenant string) {
@@ -100,8 +100,9 @@ func (u *untaken) known(a *answering, tenant string) {
 	defer u.mu.Unlock()
 	if a.tenant == "" && tenant != "" {
 		a.tenant = tenant
-		u.stranger(-1)
-		a.on.settle()
+		if a.on != nil {
+			a.on.know(1)
+		}
 	}
 }
 
@@ -110,9 +111,11 @@ func (u *untaken) leave(a *answering) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.answers, a)
-	if a.tenant == "" {
-		u.stranger(-1)
-		a.on.settle()
+	if a.on == nil {
+		return
+	}
+	if a.on.handle(-1); a.tenant != "" {
+		a.on.know(-1)
 	}
 }
 
@@ -120,8 +123,11 @@ func (u *untaken) leave(a *answering) {
 func (u *untaken) look() {
 	cut(u.waiting(u.limit, anybody))
 	cut(surplus(u.waiting(untakenLook, tenants), u.most))
-	if u.crowded.Load() {
-		cut(surplus(u.waiting(strangersWait, stranger), u.most*3/4))
+	for _, a := range u.waiting(untakenLook, stranger) {
+		a.shed()
+	}
+	if u.crowded() {
+		cut(surplus(u.waiting(strangersWait, stranger), u.strange*3/4))
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -197,7 +203,8 @@ type answering struct {
 	since  atomic.Int64 // Unix nanoseconds; 0: it does not wait
 
 	mu   sync.Mutex
-	done bool // its writer is not to be used any more
+	done bool      // its writer is not to be used any more
+	body io.Closer // of the request, once its handler is done with it
 }
 
 // Unwrap is for http.ResponseController.
@@ -231,7 +238,25 @@ func (a *answering) wait() (taken func()) {
 func (a *answering) over() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.done = true
+	a.done, a.body = true, nil
+}
+
+// answered tells that the handler is done, also with the request's body.
+func (a *answering) answered(body io.Closer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.body = body
+}
+
+// shed lets go of what came of a body that nobody has read. Not at once: a
+// caller who still sends it would hear of that instead of the answer.
+func (a *answering) shed() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.body != nil {
+		_ = a.body.Close()
+		a.body = nil
+	}
 }
 
 // cut ends the stream, so that the write fails.

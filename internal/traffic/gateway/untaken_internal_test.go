@@ -78,6 +78,16 @@ func (g *greedless) read() {
 	}
 }
 
+// takes makes it an honest one: it takes all that comes from now on.
+func (g *greedless) takes(t *testing.T) {
+	t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := errors.Join(g.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}), g.framer.WriteWindowUpdate(0, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (g *greedless) ask(t *testing.T, path string, more ...[2]string) {
 	t.Helper()
 	var block bytes.Buffer
@@ -118,7 +128,7 @@ func untakenServer(t *testing.T, limit time.Duration, most int) (address string,
 			}
 		}
 	}))
-	s.untaken.limit, s.untaken.most = limit, most
+	s.untaken.limit, s.untaken.most, s.untaken.strange = limit, most, most
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

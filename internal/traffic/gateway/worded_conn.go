@@ -94,7 +94,11 @@ func (c *wordedConn) Write(p []byte) (int, error) {
 		}
 		return len(p), nil
 	}
-	return c.Conn.Write(p) //nolint:wrapcheck // the same
+	n, err := c.Conn.Write(p)
+	if c.streams.speakHTTP2() {
+		c.streams.wrote(p[:n])
+	}
+	return n, err //nolint:wrapcheck // the same
 }
 
 // CloseWrite is for net/http, which does it before it hangs up on a caller who
@@ -110,6 +114,9 @@ func (c *wordedConn) CloseWrite() error {
 // Close lets a caller who was refused read why: a system that is sent more
 // than was read resets the connection, and the answer is lost with it.
 func (c *wordedConn) Close() error {
+	if c.streams.crowd != nil {
+		c.streams.close()
+	}
 	if c.refused.Swap(false) && c.CloseWrite() == nil {
 		const most, patience = 256 << 10, 500 * time.Millisecond
 		_ = c.SetReadDeadline(time.Now().Add(patience))
