@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { launch, signIn, watch } from './browser';
@@ -29,7 +30,30 @@ afterAll(async () => {
 });
 
 interface Document {
-  reservations: { id: string; seq: number; model: { name: string } }[];
+  reservations: Reservation[];
+}
+
+interface Reservation {
+  id: string;
+  seq: number;
+  cost: number;
+  priority: number;
+  pool: string;
+  createdAt: string;
+  expiresAt: string;
+  specHash: string;
+  model: { name: string };
+}
+
+/** One more request of the ledger, like this one but for its name and its model's. */
+function another(one: Reservation, n: number): Reservation {
+  const model = { ...one.model, name: `many-${n}` };
+  const { cost, priority, pool } = one;
+  const ttlSeconds = (Date.parse(one.expiresAt) - Date.parse(one.createdAt)) / 1000;
+  // What an import checks: the hash of what was submitted, members in this order.
+  const submitted = JSON.stringify({ cost, priority, pool, ttlSeconds, model });
+  const specHash = `v1:${createHash('sha256').update(submitted).digest('hex')}`;
+  return { ...one, id: model.name, seq: n + 1, model, specHash };
 }
 
 /**
@@ -47,12 +71,7 @@ async function fillLedger(): Promise<void> {
   await source.stop();
   const [one] = ledger.reservations;
   if (!one) throw new Error('the exported ledger has no request');
-  ledger.reservations = Array.from({ length: REQUESTS }, (_, n) => ({
-    ...one,
-    id: `many-${n}`,
-    seq: n + 1,
-    model: { ...one.model, name: `many-${n}` },
-  }));
+  ledger.reservations = Array.from({ length: REQUESTS }, (_, n) => another(one, n));
   const answer = await dock.call(dock.keys.admin, 'POST', '/ledger/import', ledger);
   expect(answer.status, await answer.text()).toBe(200);
   dock.keys['team-b'] = keys['team-b'];
