@@ -15,7 +15,8 @@ const queueTenants = 1000
 
 // measureSelection asks what the length of the queue costs: admitting one
 // request from a short and a long queue, from one whose tenants are nearly
-// all full, and how long a freed slot stays empty.
+// all full, from one beside a tenant whose requests do not fit, and how long a
+// freed slot stays empty.
 func measureSelection(ctx context.Context, p plan, dir string) ([]result, error) {
 	times := map[string]float64{}
 	for _, c := range p.queues() {
@@ -26,11 +27,47 @@ func measureSelection(ctx context.Context, p plan, dir string) ([]result, error)
 		fmt.Printf("pick: %d waiting, %d of %d tenants full: %.2f ms\n", c.waiting, c.full, queueTenants, took)
 		times[c.name] = took
 	}
+	took, err := besideUnfit(ctx, p, filepath.Join(dir, "pick-unfit"))
+	if err != nil {
+		return nil, fmt.Errorf("pick beside requests that do not fit: %w", err)
+	}
+	fmt.Printf("pick: %d waiting, and %d of a tenant with too few slots for each: %.2f ms\n", p.waiting[0], mostUnfit, took)
+	times["unfit"] = took
 	freed, err := freedRound(ctx, p, filepath.Join(dir, "freed"))
 	if err != nil {
 		return nil, fmt.Errorf("freed slots: %w", err)
 	}
-	return selectionResults("", p, times, freed), nil
+	return append(selectionResults("", p, times, freed), pickRatio("pick_beside_unfit", times, "unfit", p.waiting[0])), nil
+}
+
+// mostUnfit is how many requests of one tenant may wait.
+var mostUnfit = budget.DefaultBounds().Waiting
+
+// besideUnfit is pickRound from the shortest queue beside as many requests as
+// one tenant may have, with too few free slots for each.
+func besideUnfit(ctx context.Context, p plan, path string) (float64, error) {
+	l, err := queued(ctx, path, p.waiting[0], 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = l.Close() }()
+	if _, err := l.SetQuota(ctx, "unfit", 2); err != nil {
+		return 0, err
+	}
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(15000)")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = db.Close() }()
+	now := time.Now().UnixMicro()
+	if _, err := db.ExecContext(ctx, `
+		WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?)
+		INSERT INTO reservation (tenant, id, cost, priority, need, model_name, model_version, spec, spec_hash, pool, created_at, expires_at)
+		SELECT 'unfit', 'u' || i, 3, 50, 3, 'u' || i, 'v1', CAST('{}' AS BLOB), '', 'default', ?, ? FROM n`,
+		mostUnfit, now, now+int64(budget.DefaultTTL/time.Microsecond)); err != nil {
+		return 0, err
+	}
+	return pickAll(ctx, p, l)
 }
 
 // queue is a queue's length and how many of its tenants have no free slots.
@@ -52,17 +89,20 @@ func (p plan) longest() int { return p.waiting[len(p.waiting)-1] }
 
 // selectionResults compares long with short and full with open queues.
 func selectionResults(suffix string, p plan, times map[string]float64, freed float64) []result {
-	ratio := func(name, of, to string) result {
-		return result{Name: name + suffix, Value: times[of], Unit: "ms", Baseline: times[to], Ratio: times[of] / times[to], Target: 3, Better: "lower"}
-	}
 	var results []result
 	for _, n := range p.waiting[1:] {
-		results = append(results, ratio(fmt.Sprintf("pick_%dk_waiting", n/1000), fmt.Sprint(n), fmt.Sprint(p.waiting[0])))
+		results = append(results, pickRatio(fmt.Sprintf("pick_%dk_waiting%s", n/1000, suffix), times, fmt.Sprint(n), p.waiting[0]))
 	}
 	return append(results,
-		ratio("pick_tenants_full", "full", fmt.Sprint(p.longest())),
+		pickRatio("pick_tenants_full"+suffix, times, "full", p.longest()),
 		result{Name: "freed_to_reserved_p99" + suffix, Value: freed, Unit: "ms", Target: 50, Better: "lower"},
 	)
+}
+
+// pickRatio compares the time of one queue with that of the open one of length to.
+func pickRatio(name string, times map[string]float64, of string, to int) result {
+	base := times[fmt.Sprint(to)]
+	return result{Name: name, Value: times[of], Unit: "ms", Baseline: base, Ratio: times[of] / base, Target: 3, Better: "lower"}
 }
 
 // queued opens a ledger with a long queue that was written in one go; the

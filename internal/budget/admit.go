@@ -105,6 +105,18 @@ func (q *Queue) MostFree() int64 {
 	return most
 }
 
+// Matters bounds what a tenant's later requests must need to change anything in
+// the walk: young is for those that have not waited for the head wait, most for
+// all. Both are zero once the tenant's slots are kept for one of its requests.
+// A ledger may leave out the others when it only admits.
+func (q *Queue) Matters(tenant string) (young, most int64) {
+	t := q.account(q.tenants, "tenant", tenant)
+	if t.keptFor != nil {
+		return 0, 0
+	}
+	return max(0, min(t.free(), q.MostFree())), t.limit
+}
+
 // Next decides the next request in order. The reason AwaitingAdmission means
 // that it is admitted by this walk. The standing has its words when it is
 // Explained: a walk decides thousands, of which few are read.

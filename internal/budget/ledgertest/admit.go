@@ -185,12 +185,23 @@ func pools(b *bundle) {
 }
 
 // longQueue has many requests that cannot be taken before the one that can:
-// a ledger that reads its queue in pages must not stop at the first.
+// those that no slot of their tenant or of any pool is for, which a ledger may
+// leave out, and those whose pool alone is full, so that one that reads its
+// queue in pages must not stop at the first.
 func longQueue(b *bundle) {
 	b.quota("team-a", 5)
+	b.pool("other", 1)
 	for i := range 70 {
 		b.submit("team-a", fmt.Sprint("large", i), 6, 50+i%3)
 	}
+	for i := range 150 {
+		s := submission("team-a", fmt.Sprint("elsewhere", i), 2, 50+i%3)
+		s.Pool = "other"
+		_, err := b.Submit(b.ctx, s)
+		b.ok(err)
+	}
 	b.submit("team-a", "small", 5, 1)
+	b.submit("team-a", "second", 1, 1)
 	b.admits("small")
+	b.reason("team-a", "second", budget.QuotaBlocked)
 }

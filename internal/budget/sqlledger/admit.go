@@ -22,7 +22,7 @@ func (l *Ledger) Admit(ctx context.Context, limit int) ([]budget.Reservation, er
 		if queue.Exhausted() {
 			return nil, nil
 		}
-		waiting, err := openQueue(ctx, t.q, queue.MostFree(), t.now.Add(-l.opts.HeadWait))
+		waiting, err := openQueue(ctx, t.q, queue, t.now.Add(-l.opts.HeadWait))
 		if err != nil {
 			return nil, err
 		}

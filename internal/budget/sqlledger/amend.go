@@ -54,7 +54,7 @@ func (l *Ledger) leavesRoom(ctx context.Context, t *transaction, r budget.Reserv
 	if err != nil {
 		return err
 	}
-	waiting, err := openQueue(ctx, t.q, queue.MostFree(), t.now.Add(-l.opts.HeadWait))
+	waiting, err := openQueue(ctx, t.q, queue, t.now.Add(-l.opts.HeadWait))
 	if err != nil {
 		return err
 	}

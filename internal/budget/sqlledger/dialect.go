@@ -151,6 +151,7 @@ type statements interface {
 	PutInference(ctx context.Context, arg sqlitequery.PutInferenceParams) error
 	PutMetaOnce(ctx context.Context, arg sqlitequery.PutMetaOnceParams) error
 	QueueAfter(ctx context.Context, arg sqlitequery.QueueAfterParams) ([]sqlitequery.QueueAfterRow, error)
+	QueueBelow(ctx context.Context, arg sqlitequery.QueueBelowParams) ([]sqlitequery.QueueBelowRow, error)
 	ReleaseReservation(ctx context.Context, arg sqlitequery.ReleaseReservationParams) (sqlitequery.Reservation, error)
 	RevokeKey(ctx context.Context, arg sqlitequery.RevokeKeyParams) (int64, error)
 	SessionsOf(ctx context.Context, arg sqlitequery.SessionsOfParams) ([]int64, error)

@@ -75,6 +75,7 @@ var wantedPlans = map[string][]string{
 	"CountsWaiting":          {"q:PRIMARY", "x:reservation_queue"},
 	"FirstWaiting":           {"reservation:reservation_queue"},
 	"QueueAfter":             {"reservation:reservation_queue"},
+	"QueueBelow":             {"reservation:reservation_queue"},
 	"ReserveReservations":    {"reservation:PRIMARY"},
 	"ReservationsBySeq":      {"reservation:PRIMARY"},
 	"TakeTenantSlots":        {"tenant_quota:PRIMARY"},

@@ -252,7 +252,13 @@ func (m *mysqlQueries) FirstWaiting(ctx context.Context, arg sqlitequery.FirstWa
 
 func (m *mysqlQueries) QueueAfter(ctx context.Context, arg sqlitequery.QueueAfterParams) ([]sqlitequery.QueueAfterRow, error) {
 	return each(func(r mysqlquery.QueueAfterRow) sqlitequery.QueueAfterRow { return sqlitequery.QueueAfterRow(r) })(m.q.QueueAfter(ctx, mysqlquery.QueueAfterParams{
-		Tenant: arg.Tenant, Priority: arg.Priority, Seq: arg.Seq, Fits: arg.Fits, Old: arg.Old, Limit: limit32(arg.MaxRows),
+		Tenant: arg.Tenant, Priority: arg.Priority, Seq: arg.Seq, Fits: arg.Fits, Old: arg.Old, Most: arg.Most, Limit: limit32(arg.MaxRows),
+	}))
+}
+
+func (m *mysqlQueries) QueueBelow(ctx context.Context, arg sqlitequery.QueueBelowParams) ([]sqlitequery.QueueBelowRow, error) {
+	return each(func(r mysqlquery.QueueBelowRow) sqlitequery.QueueBelowRow { return sqlitequery.QueueBelowRow(r) })(m.q.QueueBelow(ctx, mysqlquery.QueueBelowParams{
+		Tenant: arg.Tenant, Priority: arg.Priority, Fits: arg.Fits, Old: arg.Old, Most: arg.Most, Limit: limit32(arg.MaxRows),
 	}))
 }
 

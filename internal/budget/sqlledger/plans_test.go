@@ -98,7 +98,8 @@ func askEverything(t *testing.T, q sqlledger.Queries) {
 	if len(heads) < 2 {
 		t.Fatalf("%d heads of a long queue", len(heads))
 	}
-	_, _ = q.QueueAfter(ctx, sqlitequery.QueueAfterParams{Tenant: tenant, Priority: 50, Seq: 100, Fits: 5, Old: now, MaxRows: 32})
+	_, _ = q.QueueAfter(ctx, sqlitequery.QueueAfterParams{Tenant: tenant, Priority: 50, Seq: 100, Fits: 5, Old: now, Most: 5, MaxRows: 32})
+	_, _ = q.QueueBelow(ctx, sqlitequery.QueueBelowParams{Tenant: tenant, Priority: 50, Fits: 5, Old: now, Most: 5, MaxRows: 32})
 	_, _ = q.CountsWaiting(ctx)
 	_, _ = q.FirstWaiting(ctx, sqlitequery.FirstWaitingParams{Tenant: tenant, MaxRows: 10})
 	// The intents are there already, so the set is refused at its last statement.

@@ -11,8 +11,9 @@ import (
 	"modeldock.io/internal/budget/sqlledger/sqlitequery"
 )
 
-// queuePage is how many rows of one tenant are read behind its head at once.
-const queuePage = 32
+// So many rows of one tenant are read behind its head at once: few first, for
+// most walks end soon, and then twice as many each time.
+const firstPage, mostPage = 32, 512
 
 // openWaiting yields the waiting requests of all tenants that have free slots
 // in the published order. It merges the tenants' own queues and reads each
@@ -23,16 +24,17 @@ type openWaiting struct {
 	err      error
 }
 
-// openQueue starts at the heads. Requests that need more than fits and came
-// after old are passed over: see the query.
-func openQueue(ctx context.Context, q queries, fits int64, old time.Time) (*openWaiting, error) {
-	rows, err := q.OpenHeads(ctx, sqlitequery.OpenHeadsParams{Fits: fits, Old: micros(old)})
+// openQueue starts at the heads of queue's tenants; the walk is queue's.
+// Requests that change nothing in it are left out, see Queue.Matters: the young
+// ones are those that came after old.
+func openQueue(ctx context.Context, q queries, queue *budget.Queue, old time.Time) (*openWaiting, error) {
+	rows, err := q.OpenHeads(ctx, sqlitequery.OpenHeadsParams{Fits: queue.MostFree(), Old: micros(old)})
 	if err != nil {
 		return nil, fmt.Errorf("read the heads of the queue: %w", err)
 	}
 	heads := make(heads, 0, len(rows))
 	for _, row := range rows {
-		heads = append(heads, &head{rows: []budget.Request{request(sqlitequery.WholeQueueRow(row))}})
+		heads = append(heads, &head{rows: []budget.Request{request(sqlitequery.WholeQueueRow(row))}, page: firstPage})
 	}
 	heap.Init(&heads)
 	w := &openWaiting{}
@@ -43,8 +45,8 @@ func openQueue(ctx context.Context, q queries, fits int64, old time.Time) (*open
 			if !yield(r) {
 				return
 			}
-			after := sqlitequery.QueueAfterParams{Tenant: r.Tenant, Priority: int64(r.Priority), Seq: r.Seq, Fits: fits, Old: micros(old), MaxRows: queuePage}
-			if w.err = h.advance(ctx, q, after); w.err != nil {
+			young, most := queue.Matters(r.Tenant)
+			if w.err = h.advance(ctx, q, r, young, most, micros(old)); w.err != nil {
 				return
 			}
 			if len(h.rows) == 0 {
@@ -60,22 +62,42 @@ func openQueue(ctx context.Context, q queries, fits int64, old time.Time) (*open
 // head is one tenant's queue, read as far as rows go.
 type head struct {
 	rows []budget.Request
-	last bool // nothing is behind rows
+	page int64 // how many are read next
+	last bool  // nothing is behind rows
 }
 
-func (h *head) advance(ctx context.Context, q queries, after sqlitequery.QueueAfterParams) error {
+// advance drops the first row, r. Those behind it matter if they need at most
+// young, and at most most if they are old.
+func (h *head) advance(ctx context.Context, q queries, r budget.Request, young, most, old int64) error {
 	h.rows = h.rows[1:]
+	if most == 0 {
+		h.rows, h.last = nil, true
+	}
 	if len(h.rows) > 0 || h.last {
 		return nil
 	}
-	page, err := q.QueueAfter(ctx, after)
+	same, err := q.QueueAfter(ctx, sqlitequery.QueueAfterParams{
+		Tenant: r.Tenant, Priority: int64(r.Priority), Seq: r.Seq, Fits: young, Old: old, Most: most, MaxRows: h.page,
+	})
 	if err != nil {
 		return err
 	}
-	for _, row := range page {
+	for _, row := range same {
 		h.rows = append(h.rows, request(sqlitequery.WholeQueueRow(row)))
 	}
-	h.last = len(page) < queuePage
+	if left := h.page - int64(len(same)); left > 0 {
+		below, err := q.QueueBelow(ctx, sqlitequery.QueueBelowParams{
+			Tenant: r.Tenant, Priority: int64(r.Priority), Fits: young, Old: old, Most: most, MaxRows: left,
+		})
+		if err != nil {
+			return err
+		}
+		for _, row := range below {
+			h.rows = append(h.rows, request(sqlitequery.WholeQueueRow(row)))
+		}
+	}
+	h.last = int64(len(h.rows)) < h.page
+	h.page = min(2*h.page, mostPage)
 	return nil
 }
 

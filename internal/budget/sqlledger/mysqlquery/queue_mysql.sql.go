@@ -100,10 +100,9 @@ func (q *Queries) FirstWaiting(ctx context.Context, arg FirstWaitingParams) ([]F
 const queueAfter = `-- name: QueueAfter :many
 SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
 FROM reservation
-WHERE state = 'waiting' AND tenant = ? AND priority <= ?
-  AND (priority < ? OR seq > ?)
-  AND (need <= ? OR created_at <= ?)
-ORDER BY priority DESC, seq LIMIT ?
+WHERE state = 'waiting' AND tenant = ? AND priority = ? AND seq > ?
+  AND (need <= ? OR created_at <= ? AND need <= ?)
+ORDER BY seq LIMIT ?
 `
 
 type QueueAfterParams struct {
@@ -112,6 +111,7 @@ type QueueAfterParams struct {
 	Seq      int64
 	Fits     int64
 	Old      int64
+	Most     int64
 	Limit    int32
 }
 
@@ -126,15 +126,17 @@ type QueueAfterRow struct {
 	ExpiresAt int64
 }
 
-// The rows behind (priority, seq) in one tenant's queue, with the same ones left out.
+// The rows of one priority behind seq in one tenant's queue, without those that
+// change nothing in the walk. Those of lower priorities are QueueBelow's: in one
+// query, no index begins behind seq.
 func (q *Queries) QueueAfter(ctx context.Context, arg QueueAfterParams) ([]QueueAfterRow, error) {
 	rows, err := q.db.QueryContext(ctx, queueAfter,
 		arg.Tenant,
 		arg.Priority,
-		arg.Priority,
 		arg.Seq,
 		arg.Fits,
 		arg.Old,
+		arg.Most,
 		arg.Limit,
 	)
 	if err != nil {
@@ -144,6 +146,74 @@ func (q *Queries) QueueAfter(ctx context.Context, arg QueueAfterParams) ([]Queue
 	var items []QueueAfterRow
 	for rows.Next() {
 		var i QueueAfterRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Tenant,
+			&i.ID,
+			&i.Priority,
+			&i.Need,
+			&i.Pool,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const queueBelow = `-- name: QueueBelow :many
+SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
+FROM reservation
+WHERE state = 'waiting' AND tenant = ? AND priority < ?
+  AND (need <= ? OR created_at <= ? AND need <= ?)
+ORDER BY priority DESC, seq LIMIT ?
+`
+
+type QueueBelowParams struct {
+	Tenant   string
+	Priority int64
+	Fits     int64
+	Old      int64
+	Most     int64
+	Limit    int32
+}
+
+type QueueBelowRow struct {
+	Seq       int64
+	Tenant    string
+	ID        string
+	Priority  int64
+	Need      int64
+	Pool      string
+	CreatedAt int64
+	ExpiresAt int64
+}
+
+// The rows below priority in one tenant's queue, with the same ones left out.
+func (q *Queries) QueueBelow(ctx context.Context, arg QueueBelowParams) ([]QueueBelowRow, error) {
+	rows, err := q.db.QueryContext(ctx, queueBelow,
+		arg.Tenant,
+		arg.Priority,
+		arg.Fits,
+		arg.Old,
+		arg.Most,
+		arg.Limit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []QueueBelowRow
+	for rows.Next() {
+		var i QueueBelowRow
 		if err := rows.Scan(
 			&i.Seq,
 			&i.Tenant,

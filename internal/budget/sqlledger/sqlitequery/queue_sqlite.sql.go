@@ -71,10 +71,9 @@ func (q *Queries) FirstWaiting(ctx context.Context, arg FirstWaitingParams) ([]R
 const queueAfter = `-- name: QueueAfter :many
 SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
 FROM reservation
-WHERE state = 'waiting' AND tenant = ?1 AND priority <= ?2
-  AND (priority < ?2 OR seq > ?3)
-  AND (need <= ?4 OR created_at <= ?5)
-ORDER BY priority DESC, seq LIMIT ?6
+WHERE state = 'waiting' AND tenant = ?1 AND priority = ?2 AND seq > ?3
+  AND (need <= ?4 OR created_at <= ?5 AND need <= ?6)
+ORDER BY seq LIMIT ?7
 `
 
 type QueueAfterParams struct {
@@ -83,6 +82,7 @@ type QueueAfterParams struct {
 	Seq      int64
 	Fits     int64
 	Old      int64
+	Most     int64
 	MaxRows  int64
 }
 
@@ -97,7 +97,9 @@ type QueueAfterRow struct {
 	ExpiresAt int64
 }
 
-// The rows behind (priority, seq) in one tenant's queue, with the same ones left out.
+// The rows of one priority behind seq in one tenant's queue, without those that
+// change nothing in the walk. Those of lower priorities are QueueBelow's: in one
+// query, no index begins behind seq.
 func (q *Queries) QueueAfter(ctx context.Context, arg QueueAfterParams) ([]QueueAfterRow, error) {
 	rows, err := q.db.QueryContext(ctx, queueAfter,
 		arg.Tenant,
@@ -105,6 +107,7 @@ func (q *Queries) QueueAfter(ctx context.Context, arg QueueAfterParams) ([]Queue
 		arg.Seq,
 		arg.Fits,
 		arg.Old,
+		arg.Most,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -114,6 +117,74 @@ func (q *Queries) QueueAfter(ctx context.Context, arg QueueAfterParams) ([]Queue
 	var items []QueueAfterRow
 	for rows.Next() {
 		var i QueueAfterRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Tenant,
+			&i.ID,
+			&i.Priority,
+			&i.Need,
+			&i.Pool,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const queueBelow = `-- name: QueueBelow :many
+SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
+FROM reservation
+WHERE state = 'waiting' AND tenant = ?1 AND priority < ?2
+  AND (need <= ?3 OR created_at <= ?4 AND need <= ?5)
+ORDER BY priority DESC, seq LIMIT ?6
+`
+
+type QueueBelowParams struct {
+	Tenant   string
+	Priority int64
+	Fits     int64
+	Old      int64
+	Most     int64
+	MaxRows  int64
+}
+
+type QueueBelowRow struct {
+	Seq       int64
+	Tenant    string
+	ID        string
+	Priority  int64
+	Need      int64
+	Pool      string
+	CreatedAt int64
+	ExpiresAt int64
+}
+
+// The rows below priority in one tenant's queue, with the same ones left out.
+func (q *Queries) QueueBelow(ctx context.Context, arg QueueBelowParams) ([]QueueBelowRow, error) {
+	rows, err := q.db.QueryContext(ctx, queueBelow,
+		arg.Tenant,
+		arg.Priority,
+		arg.Fits,
+		arg.Old,
+		arg.Most,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []QueueBelowRow
+	for rows.Next() {
+		var i QueueBelowRow
 		if err := rows.Scan(
 			&i.Seq,
 			&i.Tenant,

@@ -1,13 +1,14 @@
 -- name: OpenHeads :many
 -- The head of the queue of every tenant that has free slots, in no particular
 -- order. A tenant without free slots cannot hold up others, so the admission
--- walk need not see it. Nor does it need the young ones that no pool can take
--- (need > fits): they neither get in nor keep slots.
+-- walk need not see it. Nor does it need those above their tenant's cap, nor the
+-- young ones that neither their tenant's free slots nor any pool's (fits) can
+-- take: they neither get in nor keep slots.
 SELECT r.seq, r.tenant, r.id, r.priority, r.need, r.pool, r.created_at, r.expires_at
 FROM tenant_quota q JOIN reservation r ON r.seq = (
   SELECT x.seq FROM reservation x
   WHERE x.tenant = q.tenant AND x.state = 'waiting'
-    AND (x.need <= sqlc.arg(fits) OR x.created_at <= sqlc.arg(old))
+    AND (x.need <= sqlc.arg(fits) AND x.need <= q.cap - q.used OR x.created_at <= sqlc.arg(old) AND x.need <= q.cap)
   ORDER BY x.priority DESC, x.seq LIMIT 1)
 WHERE q.cap > q.used;
 

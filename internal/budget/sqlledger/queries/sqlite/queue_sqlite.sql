@@ -1,10 +1,19 @@
 -- name: QueueAfter :many
--- The rows behind (priority, seq) in one tenant's queue, with the same ones left out.
+-- The rows of one priority behind seq in one tenant's queue, without those that
+-- change nothing in the walk. Those of lower priorities are QueueBelow's: in one
+-- query, no index begins behind seq.
 SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
 FROM reservation
-WHERE state = 'waiting' AND tenant = sqlc.arg(tenant) AND priority <= sqlc.arg(priority)
-  AND (priority < sqlc.arg(priority) OR seq > sqlc.arg(seq))
-  AND (need <= sqlc.arg(fits) OR created_at <= sqlc.arg(old))
+WHERE state = 'waiting' AND tenant = sqlc.arg(tenant) AND priority = sqlc.arg(priority) AND seq > sqlc.arg(seq)
+  AND (need <= sqlc.arg(fits) OR created_at <= sqlc.arg(old) AND need <= sqlc.arg(most))
+ORDER BY seq LIMIT sqlc.arg(max_rows);
+
+-- name: QueueBelow :many
+-- The rows below priority in one tenant's queue, with the same ones left out.
+SELECT seq, tenant, id, priority, need, pool, created_at, expires_at
+FROM reservation
+WHERE state = 'waiting' AND tenant = sqlc.arg(tenant) AND priority < sqlc.arg(priority)
+  AND (need <= sqlc.arg(fits) OR created_at <= sqlc.arg(old) AND need <= sqlc.arg(most))
 ORDER BY priority DESC, seq LIMIT sqlc.arg(max_rows);
 
 -- name: FirstWaiting :many
