@@ -150,7 +150,7 @@ async function tell(page: Page, hands: Hands): Promise<void> {
     await drawer(page, id(n)).getByText('1 of 1 ready').waitFor(wait);
     await hands.close(page);
     await closed(page);
-    await row(page, id(n)).getByText('Reserved').waitFor();
+    await row(page, id(n)).getByText('Reserved', { exact: true }).waitFor();
   }
   // The third is blocked, with the figures.
   await hands.submit(page, id(3));
@@ -194,7 +194,7 @@ async function tell(page: Page, hands: Hands): Promise<void> {
   await hands.release(page, id(2));
   await hands.close(page);
   await closed(page);
-  await row(page, id(3)).getByText('Reserved').waitFor(wait);
+  await row(page, id(3)).getByText('Reserved', { exact: true }).waitFor(wait);
   await hands.go(page, 'Models');
   await row(page, id(3)).getByText('1/1').waitFor(wait);
   expect(await row(page, id(2)).count()).toBe(0);

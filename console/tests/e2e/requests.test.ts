@@ -29,9 +29,9 @@ test('the story of a request: submit, submit again, change, block, release', asy
   const drawer = page.getByRole('dialog');
   await drawer.getByText('Reserved', { exact: true }).first().waitFor();
   await drawer.getByText('1 of 1 ready').waitFor();
-  await drawer.getByText('Debit').waitFor();
+  await drawer.getByText('Debit', { exact: true }).waitFor();
   await page.keyboard.press('Escape');
-  await row('demo-a').getByText('Reserved').waitFor();
+  await row('demo-a').getByText('Reserved', { exact: true }).waitFor();
 
   // The same again is counted once.
   await page.keyboard.press('n');
@@ -70,9 +70,9 @@ test('the story of a request: submit, submit again, change, block, release', asy
   await page.getByText('team-a gets back 2 slots').waitFor();
   await page.getByRole('button', { name: 'Release request' }).click();
   await drawer.getByText('Released', { exact: true }).first().waitFor();
-  await drawer.getByText('Credit').waitFor();
+  await drawer.getByText('Credit', { exact: true }).waitFor();
   await page.keyboard.press('Escape');
-  await row('demo-b').getByText('Reserved').waitFor();
+  await row('demo-b').getByText('Reserved', { exact: true }).waitFor();
   await close();
 });
 
