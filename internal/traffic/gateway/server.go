@@ -53,6 +53,8 @@ func NewServer(handler http.Handler) *Server {
 		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams,
+			// A connection keeps the largest frame's buffer.
+			MaxReadFrameSize: 16 << 10,
 			// What of a body comes before it is read; its limit is another.
 			MaxReceiveBufferPerStream: 128 << 10, MaxReceiveBufferPerConnection: 1 << 20,
 			// Pings find a peer that vanished, as probes do for TCP.

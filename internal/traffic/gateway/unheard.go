@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/binary"
-	"io"
+	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +21,9 @@ const (
 	// crowdedStrangers is how many requests of strangers there may be on one where
 	// there are too many of them in all.
 	crowdedStrangers = 1
+	// resetLimit is how long a request that its caller took back counts, unless
+	// its handler is seen to end: the handler may only be about to begin.
+	resetLimit = time.Second
 )
 
 // streams knows the requests of one HTTP/2 connection that are not over, and
@@ -25,32 +31,50 @@ const (
 // handlers and, in a crowd of strangers, are somebody's. There is no hook for
 // the others: net/http answers a request by itself, before any handler, whose
 // header is too long or has a field of HTTP/1, and one connection may have a
-// thousand of those at once. Frames are looked at as they pass (RFC 9113, 4.1, 5.1
-// and 6); they are not changed.
+// thousand of those at once. A request that its caller takes back at once is not
+// over with that, nor with its connection: its handler is yet to begin and to
+// end. Which handler is a stream's is not known, so these are counted only.
+// Frames are looked at as they pass (RFC 9113, 4.1, 5.1 and 6); they are not
+// changed.
 type streams struct {
 	greeted int // bytes of the preface that were seen; notGreeted: this is HTTP/1
 	in, out headScanner
 	top     uint32 // the highest number of a request
 	held    []byte // read, and not handed on yet
+	block   headerBlock
+	idle    idleFrames
+	broken  error       // why nothing more is read
+	trusted atomic.Bool // a request was somebody's
 	crowd   *untaken
 	news    chan struct{} // one request less is to be waited for; nil for HTTP/1
 
 	mu      sync.Mutex
 	open    map[uint32]struct{} // requests that are not over, by number
+	resets  []takenBack         // the oldest first
+	fading  bool                // resets are looked at again
 	handled int                 // those with a handler
 	known   int                 // those of them that are somebody's
 	counted int                 // strangers' that the crowd has from here
 	closed  bool
 }
 
+// takenBack is a request that its caller has reset.
+type takenBack struct {
+	stream uint32
+	at     time.Time
+}
+
 const (
 	http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	notGreeted   = -1 // by an HTTP/2 caller
 
-	dataFrame    = 0
-	headersFrame = 1
-	resetFrame   = 3
-	endStream    = 1 // flag of the first two
+	dataFrame         = 0
+	headersFrame      = 1
+	resetFrame        = 3
+	windowFrame       = 8
+	continuationFrame = 9
+	endStream         = 1 // flag of the first two
+	endHeaders        = 4 // flag of what has a part of a header
 )
 
 // headScanner finds the heads of frames in what passes, however it is cut.
@@ -60,9 +84,20 @@ type headScanner struct {
 	skip int // bytes of a frame's content that are still to come
 }
 
-// scan calls frame with each frame's type, flags and stream, and returns how
-// much was looked at: all, or until frame says that it is enough.
-func (h *headScanner) scan(p []byte, frame func(kind, flags byte, stream uint32) (enough bool)) int {
+// h2Frame is what is looked at of a frame of HTTP/2: its head.
+type h2Frame struct {
+	kind, flags byte
+	stream      uint32
+	length      int // of its content, in bytes
+}
+
+func (f h2Frame) ends() bool {
+	return f.kind == resetFrame || (f.kind == headersFrame || f.kind == dataFrame) && f.flags&endStream != 0
+}
+
+// scan calls frame with each frame's head, and returns how much was looked at:
+// all, or until frame says that it is enough.
+func (h *headScanner) scan(p []byte, frame func(h2Frame) (enough bool)) int {
 	for at := 0; at < len(p); {
 		if h.skip > 0 {
 			n := min(len(p)-at, h.skip)
@@ -75,7 +110,7 @@ func (h *headScanner) scan(p []byte, frame func(kind, flags byte, stream uint32)
 			break
 		}
 		h.have, h.skip = 0, int(binary.BigEndian.Uint32(h.head[:4])>>8)
-		if frame(h.head[3], h.head[4], binary.BigEndian.Uint32(h.head[5:])&^(1<<31)) {
+		if frame(h2Frame{h.head[3], h.head[4], binary.BigEndian.Uint32(h.head[5:]) &^ (1 << 31), h.skip}) {
 			return at
 		}
 	}
@@ -86,21 +121,28 @@ func (h *headScanner) scan(p []byte, frame func(kind, flags byte, stream uint32)
 func (s *streams) speakHTTP2() bool { return s.greeted == len(http2Preface) }
 
 // read is a connection's Read, from source.
-func (s *streams) read(source io.Reader, p []byte) (int, error) {
+func (s *streams) read(source net.Conn, p []byte) (int, error) {
 	if s.greeted == notGreeted {
 		return source.Read(p) //nolint:wrapcheck // a connection's errors are the system's
+	}
+	if s.broken != nil {
+		return 0, s.broken
 	}
 	s.await()
 	if len(s.held) > 0 {
 		n := s.scan(s.held[:min(len(p), len(s.held))])
+		s.block.limit(source, s.in.skip == 0)
 		copy(p, s.held[:n])
 		if s.held = s.held[n:]; len(s.held) == 0 {
 			s.held = nil
 		}
-		return n, nil
+		return n, s.broken
 	}
 	n, err := source.Read(p)
 	passes := s.scan(p[:n])
+	if s.block.limit(source, s.in.skip == 0); s.broken != nil {
+		return passes, s.broken
+	}
 	if passes < n {
 		s.held = append(s.held, p[passes:n]...)
 		return passes, nil // the error comes again
@@ -121,23 +163,35 @@ func (s *streams) scan(p []byte) int {
 			s.news = make(chan struct{}, 1)
 		}
 	}
-	return at + s.in.scan(p[at:], func(kind, _ byte, stream uint32) bool {
-		switch {
-		case kind == headersFrame && stream > s.top: // else a trailer
-			s.top = stream
-			return s.begin(stream)
-		case kind == resetFrame:
-			s.end(stream)
-		}
-		return false
-	})
+	return at + s.in.scan(p[at:], s.heard)
+}
+
+// heard looks at one frame of the caller's, and tells whether it is enough.
+func (s *streams) heard(f h2Frame) bool {
+	now := time.Now()
+	trusted := s.trusted.Load()
+	s.broken = cmp.Or(s.block.frame(f, now), s.idle.frame(f, trusted, now))
+	if s.broken == nil && !trusted && !s.block.mayGrow() {
+		s.broken = errCrowdedOut
+	}
+	if s.broken != nil {
+		return true
+	}
+	switch {
+	case f.kind == headersFrame && f.stream > s.top: // else a trailer
+		s.top = f.stream
+		return s.begin(f.stream)
+	case f.kind == resetFrame:
+		s.reset(f.stream)
+	}
+	return false
 }
 
 // wrote looks at what was written.
 func (s *streams) wrote(p []byte) {
-	s.out.scan(p, func(kind, flags byte, stream uint32) bool {
-		if kind == resetFrame || (kind == headersFrame || kind == dataFrame) && flags&endStream != 0 {
-			s.end(stream)
+	s.out.scan(p, func(f h2Frame) bool {
+		if f.ends() {
+			s.end(f.stream)
 		}
 		return false
 	})
@@ -155,15 +209,63 @@ func (s *streams) begin(stream uint32) bool {
 	return s.tooMany()
 }
 
+// end is told of what the server has ended.
 func (s *streams) end(stream uint32) {
-	s.change(func() { delete(s.open, stream) })
+	s.change(func() {
+		delete(s.open, stream)
+		s.resets = slices.DeleteFunc(s.resets, func(r takenBack) bool { return r.stream == stream })
+	})
 }
 
-// handle is told of each request that a handler begins with, 1, or is done with, -1.
-func (s *streams) handle(n int) { s.change(func() { s.handled += n }) }
+// reset is told of what the caller has.
+func (s *streams) reset(stream uint32) {
+	s.change(func() {
+		if _, open := s.open[stream]; open {
+			delete(s.open, stream)
+			s.resets = append(s.resets, takenBack{stream, time.Now()})
+			s.fadeLater()
+		}
+	})
+}
 
-// know is the same of those that turn out to be somebody's.
-func (s *streams) know(n int) { s.change(func() { s.known += n }) }
+// fade leaves out those that were reset long enough ago.
+func (s *streams) fade() {
+	s.change(func() {
+		s.fading = false
+		old := time.Now().Add(-resetLimit)
+		s.resets = slices.DeleteFunc(s.resets, func(r takenBack) bool { return !r.at.After(old) })
+		s.fadeLater()
+	})
+}
+
+func (s *streams) fadeLater() {
+	if len(s.resets) > 0 && !s.fading {
+		s.fading = true
+		time.AfterFunc(resetLimit, s.fade)
+	}
+}
+
+// handle is told of each request that a handler begins with.
+func (s *streams) handle() { s.change(func() { s.handled++ }) }
+
+// know is told of those that turn out to be somebody's.
+func (s *streams) know() {
+	s.trusted.Store(true)
+	s.change(func() { s.known++ })
+}
+
+// leave is told of each that a handler is done with, whether it was somebody's,
+// and whether it was taken back before that.
+func (s *streams) leave(known, reset bool) {
+	s.change(func() {
+		if s.handled--; known {
+			s.known--
+		}
+		if reset && len(s.resets) > 0 {
+			s.resets = s.resets[1:]
+		}
+	})
+}
 
 func (s *streams) change(f func()) {
 	s.mu.Lock()
@@ -176,20 +278,32 @@ func (s *streams) change(f func()) {
 	}
 }
 
+// all is how many are not over: those that are open, and those that were taken
+// back and are not known to have ended.
+func (s *streams) all() int { return max(len(s.open)+len(s.resets), s.handled) }
+
 // changed tells the crowd how many strangers' there are. Between a handler's
 // end and its answer's one may count that is none.
 func (s *streams) changed() {
-	now := max(0, len(s.open)-s.known)
-	if s.closed {
-		now = 0
-	}
+	now := max(0, s.all()-s.known)
 	s.crowd.strangers.Add(int64(now - s.counted))
 	s.counted = now
 }
 
-// close is told of the connection's end.
+// close is told of the connection's end, which takes back what is open.
 func (s *streams) close() {
-	s.change(func() { s.closed = true })
+	s.change(func() {
+		if s.closed {
+			return
+		}
+		s.closed = true
+		for stream := range s.open {
+			s.resets = append(s.resets, takenBack{stream, time.Now()})
+		}
+		s.open = nil
+		s.fadeLater()
+	})
+	s.block.close()
 }
 
 // tooMany tells whether the server must not read on.
@@ -197,10 +311,10 @@ func (s *streams) tooMany() bool {
 	if s.closed {
 		return false
 	}
-	if len(s.open)-s.handled > maxUnheard {
+	if s.all()-s.handled > maxUnheard {
 		return true
 	}
-	return s.crowd.crowded() && len(s.open)-s.known > crowdedStrangers
+	return s.crowd.crowded() && s.all()-s.known > crowdedStrangers
 }
 
 // await waits until the server may read on.
@@ -209,14 +323,14 @@ func (s *streams) await() {
 		return
 	}
 	until := time.Now().Add(unheardLimit)
-	again := time.NewTicker(100 * time.Millisecond) // a crowd may go without news from here
+	again := time.NewTicker(250 * time.Millisecond) // a crowd may go without news from here
 	defer again.Stop()
 	for !s.mayGoOn() {
 		select {
 		case <-s.news:
 		case now := <-again.C:
 			if now.After(until) { // what no handler hears of has ended, or never will: after GOAWAY
-				s.change(func() { clear(s.open) })
+				s.change(func() { s.open, s.resets = nil, nil })
 				return
 			}
 		}

@@ -38,6 +38,7 @@ type untaken struct {
 	limit         time.Duration
 	most, strange int          // maxUntaken, maxStrangers
 	strangers     atomic.Int64 // requests of strangers; see streams
+	halfHeaders   atomic.Int64 // bytes; see halfHeader
 
 	mu      sync.Mutex
 	answers map[*answering]struct{}
@@ -74,10 +75,10 @@ func (u *untaken) watch(h http.Handler) http.Handler {
 		a := &answering{ResponseWriter: w, of: u, from: strangerOf(r)}
 		if c, ok := r.Context().Value(connKey{}).(*wordedConn); ok {
 			a.on = &c.streams
-			a.on.handle(1)
+			a.on.handle()
 		}
 		u.enter(a)
-		defer u.leave(a)
+		defer func() { u.leave(a, r.Context().Err() != nil) }()
 		h.ServeHTTP(a, r.WithContext(context.WithValue(r.Context(), answeringKey{}, a)))
 		r.Header = nil // an answer that waits for its caller needs it no more
 		a.answered(r.Body)
@@ -101,21 +102,19 @@ func (u *untaken) known(a *answering, tenant string) {
 	if a.tenant == "" && tenant != "" {
 		a.tenant = tenant
 		if a.on != nil {
-			a.on.know(1)
+			a.on.know()
 		}
 	}
 }
 
-func (u *untaken) leave(a *answering) {
+// leave is told of an answer's end, and whether its request was taken back.
+func (u *untaken) leave(a *answering, reset bool) {
 	a.over()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.answers, a)
-	if a.on == nil {
-		return
-	}
-	if a.on.handle(-1); a.tenant != "" {
-		a.on.know(-1)
+	if a.on != nil {
+		a.on.leave(a.tenant != "", reset)
 	}
 }
 

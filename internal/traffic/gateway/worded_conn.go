@@ -37,16 +37,35 @@ type wordedConn struct {
 	net.Conn
 	secured   *tls.ConnectionState // nil without TLS
 	streams   streams
+	header    halfHeader  // of HTTP/1
 	answering atomic.Bool // from the handler's beginning to the answer's end
 	refused   atomic.Bool
 }
 
 func newWordedConn(c net.Conn, secured *tls.ConnectionState, crowd *untaken) *wordedConn {
-	return &wordedConn{Conn: c, secured: secured, streams: streams{crowd: crowd}}
+	return &wordedConn{
+		Conn: c, secured: secured, header: halfHeader{crowd: crowd},
+		streams: streams{crowd: crowd, block: headerBlock{halfHeader: halfHeader{crowd: crowd}}},
+	}
 }
 
-// Read is the connection's, but see streams.
-func (c *wordedConn) Read(p []byte) (int, error) { return c.streams.read(c.Conn, p) }
+// Read is the connection's, but see streams and halfHeader.
+func (c *wordedConn) Read(p []byte) (int, error) {
+	if c.streams.speakHTTP2() || c.answering.Load() {
+		return c.streams.read(c.Conn, p)
+	}
+	if !c.header.mayGrow() {
+		if !c.refused.Swap(true) {
+			_, _ = c.Conn.Write(crowdedOut().raw(time.Now()))
+		}
+		return 0, errCrowdedOut
+	}
+	n, err := c.streams.read(c.Conn, p)
+	if c.streams.greeted == notGreeted {
+		c.header.add(n)
+	}
+	return n, err
+}
 
 // connKey finds the connection in a request's context.
 type connKey struct{}
@@ -66,6 +85,7 @@ func answeredBy(handler http.Handler) http.Handler {
 			r.TLS = c.secured
 			if r.ProtoMajor == 1 {
 				c.answering.Store(true)
+				c.header.whole()
 			}
 		}
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
@@ -116,6 +136,7 @@ func (c *wordedConn) CloseWrite() error {
 func (c *wordedConn) Close() error {
 	if c.streams.crowd != nil {
 		c.streams.close()
+		c.header.close()
 	}
 	if c.refused.Swap(false) && c.CloseWrite() == nil {
 		const most, patience = 256 << 10, 500 * time.Millisecond
@@ -123,6 +144,14 @@ func (c *wordedConn) Close() error {
 		_, _ = io.CopyN(io.Discard, c.Conn, most)
 	}
 	return c.Conn.Close() //nolint:wrapcheck // a connection's errors are the system's
+}
+
+// crowdedOut is for a header that may not grow.
+func crowdedOut() *failure {
+	return &failure{
+		status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "header_crowded_out",
+		message: fmt.Sprintf("the request's header is larger than %d bytes, and too many others of that size are on their way; try again in a few seconds, or send less of a header", freeHeader),
+	}
 }
 
 // cannedFailure says in our words what net/http's answer says.

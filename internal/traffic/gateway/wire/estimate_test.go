@@ -35,10 +35,11 @@ func TestFigures(t *testing.T) {
 	t.Parallel()
 	type figures struct{ tokens, completion, output, n, best, prompts int64 }
 	for body, want := range map[string]figures{
-		`"max_tokens":5,"max_completion_tokens":50,"max_output_tokens":500,"n":3,"best_of":4`: {5, 50, 500, 3, 4, 0},
-		`"max_tokens":null,"max_completion_tokens":-3,"max_output_tokens":"many","n":[2]`:     {},
-		`"max_tokens":1e3,"max_completion_tokens":50.0,"n":"7"`:                               {tokens: 1000, completion: 50, n: 7},
-		`"max_tokens":1e99,"max_output_tokens":1e999,"n":9223372036854775808`:                 {tokens: maxFigure, output: maxFigure, n: maxFigure},
+		`"max_tokens":5,"max_completion_tokens":50,"max_output_tokens":500,"n":3,"best_of":4`:       {5, 50, 500, 3, 4, 0},
+		`"max_tokens":null,"max_completion_tokens":-3,"max_output_tokens":"many","n":[2]`:           {},
+		`"max_tokens":1e3,"max_completion_tokens":50.0,"n":"7"`:                                     {tokens: 1000, completion: 50, n: 7},
+		`"max_tokens":1e99,"max_output_tokens":1e999,"n":9223372036854775808`:                       {tokens: maxFigure, output: maxFigure, n: maxFigure},
+		`"max_tokens":" 9\n","max_completion_tokens":"\u0039","max_output_tokens":"9_0","n":"\t2 "`: {tokens: 9, completion: 9, output: 90, n: 2},
 		`"m\u0061x_tokens":9`:             {tokens: 9},
 		`"prompt":"a"`:                    {prompts: 1},
 		`"prompt":[1,2,3]`:                {prompts: 1},

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -38,10 +39,14 @@ func (r *Request) scanFigure(c *cursor, key string) error {
 // maxFigure is the largest figure that counts as itself.
 const maxFigure = 1 << 40
 
-// whole reads a count as lenient engines do, which take 3, 3.0, 3e0 and "3"
-// for the same; anything else is 0.
+// whole reads a count as lenient engines do, which take 3, 3.0, 3e0, "3" and
+// " 3\n", however its characters are written, for the same; anything else is 0.
 func whole(literal []byte) int64 {
-	n, err := strconv.ParseFloat(strings.Trim(string(literal), `"`), 64)
+	text := string(literal)
+	if literal[0] == '"' && json.Unmarshal(literal, &text) != nil {
+		return 0
+	}
+	n, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), "_", ""), 64)
 	if (err != nil && !math.IsInf(n, 1)) || !(n > 0) {
 		return 0
 	}
