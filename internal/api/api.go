@@ -189,12 +189,20 @@ func (s *Server) limitBody(c *gin.Context) {
 	}
 	body := s.inTime(c, http.MaxBytesReader(c.Writer, c.Request.Body, limit))
 	if c.Request.ContentLength > limit { // net/http lets its sender read why, if it finds its own body
-		c.Header("Connection", "close")
+		hangUp(c)
 		s.fail(c, &http.MaxBytesError{Limit: limit})
 		return
 	}
 	c.Request.Body = body
 	c.Next()
+}
+
+// hangUp ends a connection of HTTP/1 with the answer: the rest of the body is
+// still to come. One of HTTP/2 goes on for others' requests.
+func hangUp(c *gin.Context) {
+	if c.Request.ProtoMajor == 1 {
+		c.Header("Connection", "close")
+	}
 }
 
 // handlers implements the generated interface; a type of its own keeps

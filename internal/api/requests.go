@@ -40,7 +40,7 @@ func readBody(c *gin.Context) ([]byte, error) {
 	data, err := io.ReadAll(c.Request.Body)
 	var size *http.MaxBytesError
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.Header("Connection", "close")
+		hangUp(c)
 		return nil, &problem{http.StatusRequestTimeout, codeTooSlow, fmt.Sprintf("the body did not arrive in time: %d bytes came, and the rest was not there when its time was up; send it again at once", len(data)), ""}
 	}
 	if err != nil && !errors.As(err, &size) {

@@ -222,6 +222,15 @@ func (c *Connections) source(conn net.Conn) netip.Prefix {
 	return networkOf(addr)
 }
 
+// addressOf is what counts as a connection's address; none if it is not by TCP.
+func addressOf(c net.Conn) netip.Prefix {
+	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	return networkOf(tcp.AddrPort().Addr())
+}
+
 // networkOf is what counts as one address: of IPv6 64 bits.
 func networkOf(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")

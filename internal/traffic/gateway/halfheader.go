@@ -13,6 +13,8 @@ const (
 	// maxHalfHeaders is how much more there may be, in bytes, of all headers that
 	// are not whole. Who is beyond freeHeader is refused then.
 	maxHalfHeaders = 32 << 20
+	// fieldCost is what a field of a header costs, in bytes, beside its text.
+	fieldCost = 128
 	// maxContinuations is how many frames one header may have. Sixteen KiB fit into
 	// each.
 	maxContinuations = 32
@@ -102,8 +104,11 @@ func (b *headerBlock) frame(f h2Frame, now time.Time) error {
 	if b.frames > maxContinuations {
 		return errFramesOfHeader
 	}
-	b.add(f.length)
-	b.ended = f.flags&endHeaders != 0
+	if b.ended = f.flags&endHeaders != 0; b.ended {
+		b.add(f.length)
+	} else {
+		b.add(maxHeader) // some bytes of it say a great deal
+	}
 	return nil
 }
 

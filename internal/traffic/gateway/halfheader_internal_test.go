@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -57,15 +58,15 @@ func TestRequestsTakenBackCount(t *testing.T) {
 		passed <- n
 	}()
 	s := &c.streams
-	waitFor(t, "as many as may be unheard", func() bool { return crowd.strangers.Load() == maxUnheard+1 })
-	for range maxUnheard + 1 {
+	waitFor(t, "as many as may be unheard", func() bool { return crowd.strangers.Load() == maxUnheard })
+	for range maxUnheard {
 		s.handle()
 	}
-	waitFor(t, "as many more", func() bool { return crowd.strangers.Load() == 2*(maxUnheard+1) })
+	waitFor(t, "as many more", func() bool { return crowd.strangers.Load() == 2*maxUnheard })
 	_ = c.Close()
 	<-passed
-	waitFor(t, "those without a handler to be forgotten", func() bool { return crowd.strangers.Load() == maxUnheard+1 })
-	for range maxUnheard + 1 {
+	waitFor(t, "those without a handler to be forgotten", func() bool { return crowd.strangers.Load() == maxUnheard })
+	for range maxUnheard {
 		s.leave(false, true)
 	}
 	if n := crowd.strangers.Load(); n != 0 {
@@ -97,6 +98,64 @@ func TestRequestsTakenBackAreOver(t *testing.T) {
 	}
 }
 
+// In a crowd an address has a part of it, then nothing more of it is read, and in
+// the end its connections are closed. Others' are served, and a connection of
+// somebody who is known may have more requests of strangers.
+func TestAnAddressHasAPartOfTheCrowd(t *testing.T) {
+	t.Parallel()
+	crowd := newUntaken()
+	here, there := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
+	crowd.add(here, maxStrangers)
+	request := func(stream uint32) []byte { return h2(headersFrame, endHeaders, stream, "x") }
+	from := func(p netip.Prefix, trusted bool, sent ...[]byte) (*wordedConn, int) {
+		c := spoken(t, crowd, sent...)
+		c.streams.from = p
+		c.streams.trusted.Store(trusted)
+		return c, len(http2Preface) + len(bytes.Join(sent, nil))
+	}
+	first, n := from(there, false, request(1))
+	if _, err := read(first, n); err != nil {
+		t.Fatalf("one of another address: %v", err)
+	}
+	if crowd.strangers.Load() != maxStrangers+1 || !crowd.crowded() {
+		t.Fatalf("%d strangers'", crowd.strangers.Load())
+	}
+	other, n := from(there, false, request(1))
+	if _, err := read(other, n); err != nil {
+		t.Errorf("a second of another address: %v", err)
+	}
+	known, n := from(here, true, request(1), request(3), request(5))
+	if _, err := read(known, n); err != nil {
+		t.Errorf("one of somebody who is known: %v", err)
+	}
+	before := crowd.strangers.Load()
+	late, n := from(here, false, request(1))
+	if _, err := read(late, n); !errors.Is(err, errCrowdedOut) {
+		t.Errorf("one more of the address that has many: %v", err)
+	}
+	if now := crowd.strangers.Load(); now != before {
+		t.Errorf("what was not read counts: %d instead of %d", now, before)
+	}
+}
+
+// After GOAWAY the server hears of no other request, and nobody waits for one.
+func TestRequestsAfterGoAway(t *testing.T) {
+	t.Parallel()
+	var sent []byte
+	for i := range 5 * maxUnheard {
+		sent = append(sent, h2(headersFrame, endHeaders|endStream, uint32(2*i+1), "x")...)
+	}
+	c := spoken(t, newUntaken(), sent)
+	n, err := read(c, len(http2Preface))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.streams.wrote(h2(goAwayFrame, 0, 0, "00000000"))
+	if _, err := read(c, len(http2Preface)+len(sent)-n); err != nil || len(c.streams.open) > 2*maxUnheard {
+		t.Errorf("%d are waited for: %v", len(c.streams.open), err)
+	}
+}
+
 // Headers that are not whole have a bound together: whoever is beyond a usual
 // one's size then is refused.
 func TestHeadersThatAreNotWhole(t *testing.T) {
@@ -108,7 +167,7 @@ func TestHeadersThatAreNotWhole(t *testing.T) {
 	if n, err := read(c, len(http2Preface)+len(large)); !errors.Is(err, errCrowdedOut) || n > len(http2Preface)+9 {
 		t.Errorf("%d bytes were read: %v", n, err)
 	}
-	if n := crowd.halfHeaders.Load(); n != maxHalfHeaders+1+freeHeader {
+	if n := crowd.halfHeaders.Load(); n != maxHalfHeaders+1+maxHeader-freeHeader {
 		t.Errorf("%d bytes count", n)
 	}
 	_ = c.Close()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,8 +20,9 @@ const (
 	// before nothing more is read of it.
 	maxUnheard = 16
 	// crowdedStrangers is how many requests of strangers there may be on one where
-	// there are too many of them in all.
-	crowdedStrangers = 1
+	// there are too many of them in all, and crowdedTrusted the same where a
+	// request was somebody's, as on a proxy's.
+	crowdedStrangers, crowdedTrusted = 1, maxUnheard
 	// resetLimit is how long a request that its caller took back counts, unless
 	// its handler is seen to end: the handler may only be about to begin.
 	resetLimit = time.Second
@@ -46,6 +48,7 @@ type streams struct {
 	broken  error       // why nothing more is read
 	trusted atomic.Bool // a request was somebody's
 	crowd   *untaken
+	from    netip.Prefix  // the caller's address
 	news    chan struct{} // one request less is to be waited for; nil for HTTP/1
 
 	mu      sync.Mutex
@@ -55,6 +58,8 @@ type streams struct {
 	handled int                 // those with a handler
 	known   int                 // those of them that are somebody's
 	counted int                 // strangers' that the crowd has from here
+	waits   int                 // 1: the latest of open waits to be read; 0: none does
+	leaving bool                // GOAWAY was said, and the server hears of no other
 	closed  bool
 }
 
@@ -71,6 +76,7 @@ const (
 	dataFrame         = 0
 	headersFrame      = 1
 	resetFrame        = 3
+	goAwayFrame       = 7
 	windowFrame       = 8
 	continuationFrame = 9
 	endStream         = 1 // flag of the first two
@@ -125,10 +131,12 @@ func (s *streams) read(source net.Conn, p []byte) (int, error) {
 	if s.greeted == notGreeted {
 		return source.Read(p) //nolint:wrapcheck // a connection's errors are the system's
 	}
+	if s.broken == nil {
+		s.await()
+	}
 	if s.broken != nil {
 		return 0, s.broken
 	}
-	s.await()
 	if len(s.held) > 0 {
 		n := s.scan(s.held[:min(len(p), len(s.held))])
 		s.block.limit(source, s.in.skip == 0)
@@ -190,8 +198,11 @@ func (s *streams) heard(f h2Frame) bool {
 // wrote looks at what was written.
 func (s *streams) wrote(p []byte) {
 	s.out.scan(p, func(f h2Frame) bool {
-		if f.ends() {
+		switch {
+		case f.ends():
 			s.end(f.stream)
+		case f.kind == goAwayFrame:
+			s.change(func() { s.leaving = true })
 		}
 		return false
 	})
@@ -201,12 +212,19 @@ func (s *streams) wrote(p []byte) {
 func (s *streams) begin(stream uint32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.leaving {
+		return false
+	}
 	if s.open == nil {
 		s.open = map[uint32]struct{}{}
 	}
 	s.open[stream] = struct{}{}
+	s.waits = 1
+	if !s.tooMany() {
+		s.waits = 0
+	}
 	s.changed()
-	return s.tooMany()
+	return s.waits > 0
 }
 
 // end is told of what the server has ended.
@@ -285,8 +303,8 @@ func (s *streams) all() int { return max(len(s.open)+len(s.resets), s.handled) }
 // changed tells the crowd how many strangers' there are. Between a handler's
 // end and its answer's one may count that is none.
 func (s *streams) changed() {
-	now := max(0, s.all()-s.known)
-	s.crowd.strangers.Add(int64(now - s.counted))
+	now := max(0, s.all()-s.known-s.waits)
+	s.crowd.add(s.from, now-s.counted)
 	s.counted = now
 }
 
@@ -296,7 +314,7 @@ func (s *streams) close() {
 		if s.closed {
 			return
 		}
-		s.closed = true
+		s.closed, s.waits = true, 0
 		for stream := range s.open {
 			s.resets = append(s.resets, takenBack{stream, time.Now()})
 		}
@@ -311,10 +329,17 @@ func (s *streams) tooMany() bool {
 	if s.closed {
 		return false
 	}
-	if s.all()-s.handled > maxUnheard {
+	if s.all()-s.handled > maxUnheard && !s.leaving {
 		return true
 	}
-	return s.crowd.crowded() && s.all()-s.known > crowdedStrangers
+	if !s.crowd.crowded() {
+		return false
+	}
+	strangers := s.all() - s.known
+	if s.trusted.Load() {
+		return strangers > crowdedTrusted
+	}
+	return strangers > crowdedStrangers || s.waits > 0 && s.crowd.full(s.from)
 }
 
 // await waits until the server may read on.
@@ -329,16 +354,34 @@ func (s *streams) await() {
 		select {
 		case <-s.news:
 		case now := <-again.C:
-			if now.After(until) { // what no handler hears of has ended, or never will: after GOAWAY
-				s.change(func() { s.open, s.resets = nil, nil })
+			if now.After(until) {
+				s.giveUp()
 				return
 			}
 		}
 	}
 }
 
+// giveUp waits no longer: what no handler hears of has ended, or never will. A
+// stranger whose address has its part of the crowd is hung up on.
+func (s *streams) giveUp() {
+	s.change(func() {
+		if s.waits > 0 && !s.trusted.Load() && s.crowd.crowded() && s.crowd.full(s.from) {
+			s.broken = errCrowdedOut
+		}
+		s.open, s.resets, s.waits = nil, nil, 0
+	})
+}
+
 func (s *streams) mayGoOn() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.tooMany()
+	if s.tooMany() {
+		return false
+	}
+	if s.waits > 0 {
+		s.waits = 0
+		s.changed()
+	}
+	return true
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,17 +41,40 @@ type untaken struct {
 	strangers     atomic.Int64 // requests of strangers; see streams
 	halfHeaders   atomic.Int64 // bytes; see halfHeader
 
+	places sync.Mutex
+	from   map[netip.Prefix]int // strangers, by address
+
 	mu      sync.Mutex
 	answers map[*answering]struct{}
 	looking bool
 }
 
 func newUntaken() *untaken {
-	return &untaken{limit: deadPeerLimit, most: maxUntaken, strange: maxStrangers, answers: map[*answering]struct{}{}}
+	return &untaken{limit: deadPeerLimit, most: maxUntaken, strange: maxStrangers, answers: map[*answering]struct{}{}, from: map[netip.Prefix]int{}}
 }
 
 // crowded tells that strangers have too many requests.
 func (u *untaken) crowded() bool { return u.strangers.Load() > int64(u.strange) }
+
+// full tells that an address has its part of the crowd.
+func (u *untaken) full(from netip.Prefix) bool {
+	u.places.Lock()
+	defer u.places.Unlock()
+	return u.from[from] >= u.strange/perAddress
+}
+
+// add adds n to the strangers' requests of an address.
+func (u *untaken) add(from netip.Prefix, n int) {
+	if n == 0 {
+		return
+	}
+	u.strangers.Add(int64(n))
+	u.places.Lock()
+	defer u.places.Unlock()
+	if u.from[from] += n; u.from[from] == 0 {
+		delete(u.from, from)
+	}
+}
 
 // answeringKey finds the answer in an HTTP/2 request's context.
 type answeringKey struct{}

@@ -45,7 +45,7 @@ type wordedConn struct {
 func newWordedConn(c net.Conn, secured *tls.ConnectionState, crowd *untaken) *wordedConn {
 	return &wordedConn{
 		Conn: c, secured: secured, header: halfHeader{crowd: crowd},
-		streams: streams{crowd: crowd, block: headerBlock{halfHeader: halfHeader{crowd: crowd}}},
+		streams: streams{crowd: crowd, from: addressOf(c), block: headerBlock{halfHeader: halfHeader{crowd: crowd}}},
 	}
 }
 
@@ -62,7 +62,7 @@ func (c *wordedConn) Read(p []byte) (int, error) {
 	}
 	n, err := c.streams.read(c.Conn, p)
 	if c.streams.greeted == notGreeted {
-		c.header.add(n)
+		c.header.add(n + fieldCost*bytes.Count(p[:n], []byte("\n")))
 	}
 	return n, err
 }
