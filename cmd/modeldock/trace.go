@@ -40,7 +40,11 @@ func traceTable(t openapi.Trace) table {
 		model += "@" + *t.Version
 	}
 	step("received", &t.ReceivedAt, fmt.Sprintf("%s from %s for %s at %s", t.Path, t.Tenant, model, start.Local().Format("15:04:05.000")))
-	step("sent", t.SentAt, "to replica "+text(t.EndpointUid)+" of request "+text(t.Reservation))
+	sent := "to a replica of " + text(t.Owner)
+	if t.Reservation != nil { // another owner's is not told
+		sent = "to replica " + text(t.EndpointUid) + " of request " + text(t.Reservation)
+	}
+	step("sent", t.SentAt, sent)
 	step("first byte", t.FirstByteAt, "")
 	step("first chunk", t.FirstContentAt, "flushed to the caller")
 	step("last byte", t.LastByteAt, "")

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -98,6 +99,10 @@ func sourceAllowed(allow []string, source string) bool {
 // digests and what is below, and neither registry.example/team-b nor another
 // port of the host.
 func imageAllowed(allow []string, image string) bool {
+	// No reference to an image has these; what a runtime makes of them is unknown.
+	if strings.Contains(image, "..") || strings.ContainsFunc(image, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return false
+	}
 	return slices.ContainsFunc(allow, func(e string) bool {
 		name, named := strings.CutPrefix(e, allowImage)
 		rest, under := strings.CutPrefix(image, name)
@@ -126,7 +131,11 @@ func notAllowed(field string, t budget.Tenant, what, entry string) error {
 
 // asList spells a whole allow list, because a PUT replaces it.
 func asList(entries []string) string {
-	return `["` + strings.Join(entries, `","`) + `"]`
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // it is for people to read
+	_ = e.Encode(entries)  // strings can always be
+	return strings.TrimSpace(text.String())
 }
 
 // checkPool refuses a pool that was not given to the tenant; "default" is

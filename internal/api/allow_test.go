@@ -88,6 +88,8 @@ func TestImagesAreAllowedByName(t *testing.T) {
 		"any tag":               {[]string{"image:registry.example/team/engine"}, "registry.example/team/engine:2", true},
 		"a digest":              {[]string{"image:registry.example/team/engine"}, "registry.example/team/engine@sha256:00", true},
 		"what is below":         {[]string{"image:registry.example/team/"}, "registry.example/team/a/b:1", true},
+		"up and down again":     {[]string{"image:registry.example/team"}, "registry.example/team/../other/x", false},
+		"a word more":           {[]string{"image:registry.example/team"}, "registry.example/team/x y", false},
 		"a neighbour":           {[]string{"image:registry.example/team"}, "registry.example/team-b/engine", false},
 		"another port":          {[]string{"image:registry.example"}, "registry.example:5000/engine", false},
 		"another registry":      {[]string{"image:registry.example/team/"}, "evil.example/registry.example/team/engine", false},

@@ -51,7 +51,8 @@ func evidenceWire(d evidence.Document) openapi.Evidence {
 }
 
 // GetTrace answers one inference request's record to its caller, to the
-// model's owner and to those who read all.
+// model's owner and to those who read all. Which request of the owner's it was,
+// and where it ran, is the owner's business.
 func (s handlers) GetTrace(c *gin.Context, requestID string) {
 	i, err := s.inference(c.Request.Context(), requestID)
 	p := who(c)
@@ -61,6 +62,9 @@ func (s handlers) GetTrace(c *gin.Context, requestID string) {
 	if err != nil {
 		s.fail(c, err)
 		return
+	}
+	if !p.readsAll() && i.Owner != p.Tenant {
+		i.ReservationID, i.EndpointUID, i.ObjectUID = "", "", ""
 	}
 	c.JSON(http.StatusOK, traceWire(i))
 }

@@ -427,3 +427,23 @@ func TestTraceWithoutAGateway(t *testing.T) {
 	b.ok(b.ledger.PutInferences(t.Context(), []traffic.Inference{{RequestID: "i1", Tenant: "team-a", Model: "demo", Path: "/v1/chat/completions", Outcome: traffic.Completed, ReceivedAt: b.now()}}))
 	b.ask(b.a, "GET", "/traces/i1", "").is(200)
 }
+
+// Who calls another owner's model sees its own call, and not which request of
+// the owner's it was and where that runs.
+func TestTraceOfAnothersModel(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.Recent = nil })
+	b.ok(b.ledger.PutInferences(t.Context(), []traffic.Inference{{
+		RequestID: "i1", Tenant: "team-b", Owner: "team-a", Model: "demo", ReservationID: "rq-1", EndpointUID: "pod-1", ObjectUID: "object-1",
+		Path: "/v1/chat/completions", Outcome: traffic.Completed, ReceivedAt: b.now(),
+	}}))
+	for who, c := range map[string]struct {
+		key  string
+		sees bool
+	}{"the caller": {b.b, false}, "the owner": {b.a, true}, "an admin": {b.admin, true}} {
+		got := read[openapi.Trace](b.ask(c.key, "GET", "/traces/i1", ""), 200)
+		if sees := got.Reservation != nil || got.EndpointUid != nil || got.ObjectUid != nil; sees != c.sees || got.Model != "demo" {
+			t.Errorf("%s sees %+v", who, got)
+		}
+	}
+}

@@ -28,8 +28,8 @@ func hopeless(m *traffic.Model) error {
 	}
 	return &failure{
 		status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "model_failed", outcome: traffic.ExpiredWaiting,
-		message: fmt.Sprintf("the model %q cannot be loaded: %s; its owner sees details with \"modeldock explain %s\"",
-			m.Name+"@"+m.Version, m.Failure, m.RequestID),
+		message: fmt.Sprintf("the model %q cannot be loaded: %s; its owner sees which request it is with \"modeldock list --model %s\", and details with \"modeldock explain\"",
+			m.Name+"@"+m.Version, m.Failure, m.Name),
 		retryAfter: 60 * time.Second, dropped: droppedFailed,
 	}
 }
