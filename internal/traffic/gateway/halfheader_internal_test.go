@@ -69,6 +69,7 @@ func TestRequestsTakenBackCount(t *testing.T) {
 	for range maxUnheard {
 		s.leave(false, true)
 	}
+	s.begin(999) // read as the connection ended
 	if n := crowd.strangers.Load(); n != 0 {
 		t.Errorf("%d still count", n)
 	}

@@ -212,7 +212,7 @@ func (s *streams) wrote(p []byte) {
 func (s *streams) begin(stream uint32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.leaving {
+	if s.leaving || s.closed {
 		return false
 	}
 	if s.open == nil {

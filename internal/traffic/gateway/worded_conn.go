@@ -150,7 +150,7 @@ func (c *wordedConn) Close() error {
 func crowdedOut() *failure {
 	return &failure{
 		status: http.StatusServiceUnavailable, kind: typeOverloaded, code: "header_crowded_out",
-		message: fmt.Sprintf("the request's header is larger than %d bytes, and too many others of that size are on their way; try again in a few seconds, or send less of a header", freeHeader),
+		message: fmt.Sprintf("the request's header is larger than %d bytes, with %d more for each field, and too many others of that size are on their way; try again in a few seconds, or send less of a header", freeHeader, fieldCost),
 	}
 }
 
